@@ -1,10 +1,10 @@
-//! Compares decoding by the engine and by candle-transformers: chains that branch from one prompt,
-//! a greedy step of 64 tokens each.
+//! Compares the speed of decoding by the engine and by candle-transformers: chains that branch from
+//! one prompt, each with one greedy step of 64 tokens.
 //!
 //!     cargo run --release -p beamgen-candle-backend --example speed -- MODEL.gguf 1 16 64
 //!
-//! Both compute in float32 on all cores, in turns. A row is the median of three runs in tokens/s,
-//! with the lowest and the highest.
+//! Both compute in float32 on all cores, and they take turns. A row is the median of three runs in
+//! tokens/s, with the lowest and the highest.
 
 use std::error::Error;
 use std::path::Path;
@@ -19,7 +19,7 @@ use beamgen_search::{DecodeMode, Generator, GeneratorConfig, Problem, Source, St
 const TOKENS: usize = 64;
 const TURNS: usize = 3;
 
-/// Tokens per second, and the tokens of the first chain.
+/// Returns tokens per second, and the tokens of the first chain, to compare the two generators.
 fn decode(
     generator: &mut dyn Generator,
     chains: usize,

@@ -1,7 +1,7 @@
-//! Sequence classifiers as reward models: they read the problem and the steps so far as a pair of
-//! texts, and give the probability that the last step is right. A model of entailment (NLI) reads
-//! the context with the earlier steps, and the last step, and gives the probability that it
-//! follows.
+//! Sequence classifiers as reward models. A classifier reads the problem and the steps so far as a
+//! pair of texts, and returns the probability that the last step is right. A model of entailment
+//! (NLI) reads the context with the earlier steps as the first text and the last step as the
+//! second. It returns the probability that the second follows from the first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,7 +14,7 @@ use crate::error::{Error, first_line};
 use crate::fields::check_tokens;
 use crate::weights::LazyWeights;
 
-/// A classifier whose files fit each other; no weight was read yet.
+/// A classifier whose files were checked; no weight was read yet.
 #[derive(Debug)]
 pub struct CandleClassifier {
     name: String,
@@ -24,11 +24,11 @@ pub struct CandleClassifier {
 }
 
 impl CandleClassifier {
-    /// Reads and checks the files of a checkpoint, except the weights' values.
+    /// Reads and checks the files of a checkpoint, except the values of the weights.
     ///
     /// # Errors
-    /// [`Error`] if the family is unknown, `config.json` asks for something that candle
-    /// does not implement or has labels that make no score, or a file is broken.
+    /// [`Error`] if the family is unknown, if `config.json` asks for something that candle does not
+    /// implement, if its labels give no score, or if a file is broken.
     pub fn open(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let config = ClassifierConfig::load(checkpoint)?;
         let tokenizer = Tokenizer::load(checkpoint.clone())?;
@@ -41,18 +41,18 @@ impl CandleClassifier {
         })
     }
 
-    /// The most tokens of a problem with its steps, special tokens included.
+    /// Returns the most tokens of a problem with its steps, special tokens included.
     pub fn context(&self) -> usize {
         self.config.context
     }
 
-    /// The name of the label whose probability is the score.
+    /// Returns the name of the label whose probability is the score.
     pub fn label(&self) -> &str {
         &self.config.labels[self.config.scored]
     }
 
-    /// Whether a score says that a step follows from the problem's context. Such a classifier
-    /// abstains on problems without context.
+    /// Whether a score is the probability that a step follows from the problem's context. If so,
+    /// the classifier abstains on problems without context.
     pub fn entails(&self) -> bool {
         self.config.entails
     }
@@ -60,15 +60,16 @@ impl CandleClassifier {
     /// Bytes of all weights in float32.
     ///
     /// # Errors
-    /// The errors of reading shapes, which [`open`](Self::open) would have found.
+    /// An error of reading a tensor's shape; [`open`](Self::open) finds such errors first.
     pub fn weight_bytes(&self) -> Result<u64, Error> {
         Ok(self.weights.bytes()?)
     }
 
-    /// Reads the weights, which take at most `memory` bytes in float32.
+    /// Reads the weights and returns the scorer. The weights may take at most `memory` bytes in
+    /// float32.
     ///
     /// # Errors
-    /// [`Error`] if the weights do not fit the configuration or the memory.
+    /// [`Error`] if the weights do not fit the configuration, or need more than `memory`.
     pub fn load(self, memory: u64) -> Result<impl Scorer + Send, Error> {
         self.weights.fit(&self.name, memory)?;
         Ok(PerStep::new(LoadedClassifier {
@@ -86,8 +87,8 @@ impl CandleClassifier {
     }
 }
 
-/// A classifier that reads a whole chain for each step. Its attention looks both ways, so nothing
-/// can be cached from one step to the next.
+/// A classifier that reads the whole chain for each step. Its attention looks in both directions,
+/// so nothing can be cached from step to step.
 struct LoadedClassifier {
     name: String,
     model: Classifier,
@@ -98,7 +99,7 @@ struct LoadedClassifier {
     labels: usize,
     scored: usize,
     entails: bool,
-    /// The number of tokens in the chain that was read last.
+    /// The number of tokens that were read for the last score.
     read: usize,
 }
 
@@ -110,9 +111,9 @@ impl LoadedClassifier {
         }))
     }
 
-    /// Runs the model, which gives a number for each label.
+    /// Runs the model and returns a number for each label.
     fn outputs(&self, input: &Input) -> Result<Vec<f32>, String> {
-        // candle asserts some things that a configuration can break.
+        // candle panics for some configurations, which must fail only this score.
         match catch_unwind(AssertUnwindSafe(|| {
             (self.model)(input)?.flatten_all()?.to_vec1::<f32>()
         })) {
@@ -134,8 +135,8 @@ impl LoadedClassifier {
         let others = outputs.iter().enumerate();
         let others = others.filter(|(label, _)| *label != self.scored);
         let others: Vec<f32> = others.map(|(_, logit)| *logit).collect();
-        // The log of the sum of the other labels' exponentials; exact if there is only one other
-        // label.
+        // The log-odds against all other labels: their logits become one by log-sum-exp, which is
+        // exact for a single other label.
         match others.iter().copied().reduce(f32::max) {
             Some(most) => {
                 let sum: f32 = others.iter().map(|logit| (logit - most).exp()).sum();
@@ -159,7 +160,7 @@ impl StepScorer for LoadedClassifier {
             let second = chain.trim_end().to_owned();
             (problem.with_context().into_owned(), second)
         };
-        // A step has at least one token, so too many steps are found without encoding them.
+        // Each step has at least one token, so too many steps are refused without tokenising.
         if steps.len() > context || self.tokenizer.exceeds(&[&first, &second], context) {
             let texts = problem.with_context();
             return Err(ScoreError::text_too_long(&texts, steps, context));

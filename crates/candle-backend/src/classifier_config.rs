@@ -1,4 +1,4 @@
-//! Reads and checks `config.json` of a sequence classifier.
+//! Reads and checks the `config.json` of a sequence classifier.
 
 use beamgen_engine::Checkpoint;
 use serde_json::{Map, Value, json};
@@ -10,22 +10,22 @@ use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, family, read_map, re
 use crate::layers;
 use crate::weights::LazyWeights;
 
-/// A configuration that `candle-transformers` can follow.
+/// A configuration that candle implements completely.
 #[derive(Debug)]
 pub(crate) struct ClassifierConfig {
     pub family: &'static Family,
-    /// The configuration in the form that candle reads.
+    /// The fields in the form in which candle reads them.
     pub json: Value,
-    /// The most tokens of both texts, special tokens included.
+    /// The most tokens of both texts together, special tokens included.
     pub context: usize,
     pub vocab_size: usize,
     /// The labels of `id2label`: one or two, or those of a model of entailment.
     pub labels: Vec<String>,
     /// The label whose probability is the score.
     pub scored: usize,
-    /// Whether the scored label says that one text follows from the other.
+    /// Whether the scored label is "entailment": the second text follows from the first.
     pub entails: bool,
-    /// Whether the model distinguishes the tokens of the first text from those of the second.
+    /// Whether the model knows which tokens belong to the first text and which to the second.
     pub has_types: bool,
 }
 
@@ -67,7 +67,7 @@ impl ClassifierConfig {
         let entailment = labels.iter().position(|label| is_entailment(label));
         let names = labels.iter().enumerate();
         let names = names.map(|(i, label)| (i.to_string(), label.clone().into()));
-        // Written back, as candle counts the labels of this field, which may be absent.
+        // The field may be absent, but candle takes the number of labels from it.
         map.insert("id2label".into(), Value::Object(names.collect()));
         let fields = Fields {
             path: &path,
@@ -84,7 +84,7 @@ impl ClassifierConfig {
             return Err(refuse(&path, reason.into()));
         }
         if family.model_type == "modernbert" {
-            // candle computes global attention in every n-th layer from the first one on.
+            // In candle every n-th layer has global attention, the first one included.
             let every = fields.size("global_attn_every_n_layers", MOST)?;
             layers::check_full(&fields, layers, |i| i.is_multiple_of(every))?;
         }
@@ -101,7 +101,8 @@ impl ClassifierConfig {
             family,
             context: context as usize,
             vocab_size,
-            // The last of "wrong" and "right", or the only logit.
+            // Of the labels "wrong" and "right" the last is scored; a single logit is scored
+            // itself.
             scored: entailment.unwrap_or(labels.len() - 1),
             entails: entailment.is_some(),
             labels,
@@ -110,7 +111,7 @@ impl ClassifierConfig {
         })
     }
 
-    /// Builds the model; `name` is for messages.
+    /// Builds the model with its weights; `name` is for error messages.
     pub(crate) fn classifier(&self, name: &str, weights: LazyWeights) -> Result<Classifier, Error> {
         weights.build(name, self.family.model_type, |builder| {
             (self.family.open)(&self.json, self.labels.len(), builder)
@@ -123,7 +124,7 @@ fn is_entailment(label: &str) -> bool {
     label.trim().eq_ignore_ascii_case("entailment")
 }
 
-/// The names of the labels in order, by default the two names that `transformers` gives.
+/// Returns the names of the labels in order. Without `id2label`, `transformers` gives two names.
 fn labels(map: &Map<String, Value>) -> Result<Vec<String>, String> {
     let two = json!({"0": "LABEL_0", "1": "LABEL_1"});
     let named = map.get("id2label").filter(|names| !names.is_null());

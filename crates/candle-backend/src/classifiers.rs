@@ -9,38 +9,40 @@ use crate::config::lift_rope;
 use crate::families::config;
 use crate::fields::Fixed;
 
-/// A family of sequence classifiers that candle implements.
+/// A family of sequence classifiers in candle, as a row of the table [`FAMILIES`].
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// The value of `model_type` in `config.json`.
+    /// The `model_type` in `config.json` by which the family is found.
     pub model_type: &'static str,
     /// The one class of `transformers` that has this head.
     pub architecture: &'static str,
-    /// Builds the model from `config.json` and weights.
+    /// Builds the model from `config.json`, the number of labels and the weights.
     pub open: Open,
-    /// Rewrites fields into the form that candle reads. Returns the kind of rotation scaling.
+    /// Rewrites fields into the form that candle reads. Returns the kind of scaling of rotary
+    /// embeddings.
     pub prepare: fn(&mut Map<String, Value>) -> String,
-    /// Fields that candle ignores, with the values that it computes.
+    /// Fields that candle ignores, with the values that its computation corresponds to.
     pub fixed: &'static [Fixed],
-    /// The kind of numbers that the model gives for the labels.
+    /// The kind of numbers that the model returns for the labels.
     pub output: Output,
-    /// The number of positions that no token has, given the id of the padding token.
+    /// Returns the number of positions that no token can have, given the id of the padding token.
     pub positions_lost: fn(u64) -> u64,
 }
 
-/// The kind of numbers that a model gives for its labels.
+/// The kind of numbers that a model returns for its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Logits,
-    /// The softmax of the logits, which is always 1 if there is one label.
+    /// The softmax of the logits. With a single label this would always be 1.
     Softmax,
 }
 
-/// Two texts as tensors.
+/// A pair of texts as tensors.
 pub(crate) struct Input {
     /// The tokens of both texts `[1, tokens]`.
     pub tokens: Tensor,
-    /// The text of each token `[1, tokens]`, 0 or 1; zeros if the model makes no difference.
+    /// The text, 0 or 1, that each token belongs to `[1, tokens]`; all 0 if the model does not
+    /// distinguish them.
     pub types: Tensor,
     /// Ones `[1, tokens]`: no token is padding.
     pub mask: Tensor,
@@ -58,11 +60,11 @@ impl Input {
     }
 }
 
-/// A loaded model, which gives one number for each label.
+/// A loaded model. Its result has one number for each label.
 pub(crate) type Classifier = Box<dyn Fn(&Input) -> Result<Tensor> + Send>;
 type Open = fn(&Value, usize, VarBuilder<'static>) -> Result<Classifier>;
 
-/// The field that lists heads to remove when the weights are loaded, which candle does not do.
+/// A list of attention heads to remove from the loaded weights. candle ignores it.
 const PRUNED: Fixed = ("pruned_heads", &["{}"]);
 
 pub(crate) const FAMILIES: &[Family] = &[
@@ -74,7 +76,7 @@ pub(crate) const FAMILIES: &[Family] = &[
             let hidden = map.get("hidden_size").cloned().unwrap_or_default();
             fill(map, "pooler_hidden_size", hidden);
             fill(map, "pooler_dropout", 0.into());
-            // The defaults of `transformers`, which candle does not have.
+            // Defaults of `transformers`, since candle requires the fields.
             fill(map, "pooler_hidden_act", "gelu".into());
             "default".to_owned()
         },
@@ -112,12 +114,12 @@ pub(crate) const FAMILIES: &[Family] = &[
             PRUNED,
         ],
         output: Output::Logits,
-        // Positions are numbered from the padding token's id plus one.
+        // The first token has the position of the padding token's id plus one.
         positions_lost: |padding| padding + 1,
     },
 ];
 
-/// Sets a field that is absent or `null`.
+/// Sets a field unless it has a value; `null` counts as none.
 fn fill(map: &mut Map<String, Value>, name: &str, value: Value) {
     if map.get(name).is_none_or(Value::is_null) {
         map.insert(name.to_owned(), value);
@@ -150,11 +152,11 @@ fn open_xlm_roberta(json: &Value, labels: usize, weights: VarBuilder) -> Result<
     }))
 }
 
-/// Rewrites the fields of `transformers` 5, which has a list of layers and a rotation for each kind
-/// of layer, to those of `transformers` 4, which candle reads.
+/// Rewrites the fields of `transformers` 5 to those of `transformers` 4, which candle reads.
+/// Version 5 lists the kind of each layer, and has rotary embeddings for each kind.
 fn prepare_modernbert(map: &mut Map<String, Value>) -> String {
     let rope_type = lift_rope(map);
-    // `transformers` reads only `norm_eps`; candle reads only the other name.
+    // `transformers` reads only `norm_eps`, and candle only `layer_norm_eps`.
     if let Some(eps) = map.get("norm_eps").cloned() {
         map.insert("layer_norm_eps".to_owned(), eps);
     }
@@ -176,7 +178,7 @@ fn prepare_modernbert(map: &mut Map<String, Value>) -> String {
         let every = every.map_or(kinds.len(), |between| between + 1);
         fill(map, "global_attn_every_n_layers", every.into());
     }
-    // candle's structure has the ids as strings.
+    // candle expects the ids as strings; `transformers` writes numbers.
     if let Some(Value::Object(ids)) = map.get_mut("label2id") {
         for id in ids.values_mut() {
             *id = id.to_string().into();

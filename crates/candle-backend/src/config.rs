@@ -1,4 +1,4 @@
-//! Reads and checks `config.json` of a decoder, and rewrites it for `candle-transformers`.
+//! Reads and checks the `config.json` of a decoder, and rewrites it for `candle-transformers`.
 
 use beamgen_engine::Checkpoint;
 use serde_json::{Map, Value};
@@ -10,16 +10,16 @@ use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, family, read_map, re
 use crate::layers;
 use crate::weights::{LazyWeights, Reading, Scale};
 
-/// A configuration that `candle-transformers` can follow.
+/// A configuration that candle implements completely.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub family: &'static Family,
-    /// The configuration as `transformers` 4 would write it, which candle reads.
+    /// The fields as `transformers` 4 writes them, the form that candle reads.
     pub json: Value,
-    /// The most tokens of a prompt with its continuation.
+    /// The most tokens of prompt and chain together.
     pub context: usize,
     pub vocab_size: usize,
-    /// Bytes of keys and values for each token.
+    /// Bytes of the keys and values that the cache has for each token.
     pub bytes_per_token: u64,
     reading: Reading,
 }
@@ -28,7 +28,7 @@ impl Config {
     pub(crate) fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let (path, mut map) = read_map(checkpoint)?;
         let family = family(&path, &map, FAMILIES, |family| family.model_type)?;
-        // First of all: the checks below read the fields of `transformers` 4.
+        // First, since the checks below read the fields of `transformers` 4.
         let rope_type = lift_rope(&mut map);
         check_scaling(&map, &rope_type, family).map_err(|reason| refuse(&path, reason))?;
         let fields = Fields {
@@ -45,7 +45,7 @@ impl Config {
             .optional("num_key_value_heads", MOST)?
             .unwrap_or(heads);
         let head_dim = fields.optional("head_dim", MOST)?.unwrap_or(hidden / heads);
-        // The sizes of a key and of a value, which DeepSeek-V2 has in separate fields.
+        // The size of a key; DeepSeek-V2 has two fields for its parts.
         let part = |name| fields.optional(name, MOST);
         let key = if let (Some(nope), Some(rope)) =
             (part("qk_nope_head_dim")?, part("qk_rope_head_dim")?)
@@ -60,7 +60,7 @@ impl Config {
             }
             head_dim
         };
-        // Keys and values may differ in width, so both are added up for the cache.
+        // A value may have another size than a key; the cache contains both.
         let both = key + part("v_head_dim")?.unwrap_or(head_dim);
         if head_dim == 0 || heads % kv_heads != 0 {
             let reason = "num_key_value_heads must divide num_attention_heads, and hidden_size \
@@ -86,13 +86,13 @@ impl Config {
         let positions = fields
             .optional("max_position_embeddings", MOST)?
             .unwrap_or(8192);
-        // Some of candle's models ignore the sliding window. Within the window the results are the
-        // same, so the context ends there.
+        // Some models of candle ignore the sliding window. Up to the window's length that changes
+        // nothing, so the context ends there.
         let windowed = map.get("use_sliding_window").and_then(Value::as_bool) != Some(false);
         let window = map.get("sliding_window").and_then(Value::as_u64);
         let window = window.filter(|&window| windowed && window > 0);
         let context = positions.min(window.unwrap_or(u64::MAX));
-        // candle computes the table of rotations for the whole context when a model is loaded.
+        // When it loads a model, candle computes a table of rotations for the whole context.
         if context.saturating_mul(key) > MOST_ANGLES {
             let reason = format!("{context} positions of {key} values are more than a model has");
             return Err(refuse(&path, reason));
@@ -112,15 +112,16 @@ impl Config {
         if family.queries.is_some() {
             map.insert("query_pre_attn_scalar".to_owned(), head_dim.into());
         }
-        // Flash attention is for other devices, and a run without cache is for training. candle's
-        // models would follow both.
+        // candle would use flash attention, which needs another device, or run without a cache,
+        // which is meant for training. So both fields are overwritten.
         map.insert("use_flash_attn".to_owned(), false.into());
         map.insert("use_cache".to_owned(), true.into());
-        // A window of 0 or one that is switched off would still be applied by candle.
+        // candle would also apply a window of 0 or one that is switched off.
         if window.is_none() {
             map.remove("sliding_window");
         }
-        // Some models allocate a table for all positions at once.
+        // Some models allocate a table for all positions, so positions that are not used are cut
+        // off.
         map.insert("max_position_embeddings".to_owned(), context.into());
         if let (None, Some(experts)) = (
             map.get("num_experts"),
@@ -143,7 +144,7 @@ impl Config {
         })
     }
 
-    /// Builds the model, which has read no token. `name` is for messages.
+    /// Builds the model, which has not read any token yet. `name` is for error messages.
     pub(crate) fn decoder(
         &self,
         name: &str,
@@ -156,8 +157,8 @@ impl Config {
     }
 }
 
-/// The factor by which queries must be scaled in addition to candle's `head_dim`; `None` if it is
-/// 1.
+/// Returns the factor by which queries have to be scaled, since candle scales them by `head_dim`;
+/// `None` if the factor is 1.
 fn scale(fields: &Fields<'_>, family: &Family, head_dim: u64) -> Result<Option<Scale>, Error> {
     let Some((part, offset)) = family.queries else {
         return Ok(None);
@@ -177,7 +178,8 @@ fn scale(fields: &Fields<'_>, family: &Family, head_dim: u64) -> Result<Option<S
     Ok((scale.factor != 1.0).then_some(scale))
 }
 
-/// Refuses a scaled rotation that candle does not implement, or with keys that it does not read.
+/// Refuses a scaled rotary embedding that candle does not implement, or that has keys that candle
+/// does not read.
 fn check_scaling(map: &Map<String, Value>, rope_type: &str, family: &Family) -> Result<(), String> {
     if rope_type == "default" {
         return Ok(());
@@ -197,7 +199,7 @@ fn check_scaling(map: &Map<String, Value>, rope_type: &str, family: &Family) -> 
         }
     }
     for name in found.keys().map(String::as_str) {
-        // candle would ignore another key, and with it what the file asks for.
+        // candle would ignore an unknown key, and compute something else than the file asks for.
         if !wanted.contains(&name) && !["rope_type", "type", "rope_theta"].contains(&name) {
             return Err(format!(
                 "candle-transformers does not read the rotation's {name}"
@@ -207,11 +209,11 @@ fn check_scaling(map: &Map<String, Value>, rope_type: &str, family: &Family) -> 
     Ok(())
 }
 
-/// Moves the rotations that `transformers` 5 writes to the fields of `transformers` 4. Returns the
-/// kind of scaling.
+/// Moves the rotary embeddings from the fields of `transformers` 5 to those of `transformers` 4.
+/// Returns the kind of scaling.
 pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
     let object = |value: Option<&Value>| value.filter(|value| value.is_object()).cloned();
-    // `rope_scaling`, the older form, has priority.
+    // `rope_scaling`, the field of `transformers` 4, takes precedence.
     let older = object(map.get("rope_scaling"));
     let parameters = object(map.get("rope_parameters"));
     let part = |kind: &str| object(parameters.as_ref()?.get(kind));
@@ -236,7 +238,7 @@ pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
                 map.insert(name.to_owned(), from[field].clone());
             }
         }
-        // One scaled rotation is enough for `check_scaling` to refuse the model.
+        // Of several rotary embeddings a scaled one is kept, so that `check_scaling` sees it.
         if kind_of(&scaling) == "default" {
             scaling = from;
         }
@@ -251,7 +253,7 @@ pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
     kind
 }
 
-/// The kind of a rotation's scaling, by its newer or older key.
+/// Returns the kind of scaling, which older files have under `type`; "default" without one.
 fn kind_of(scaling: &Value) -> String {
     let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
     kind.unwrap_or("default").to_owned()

@@ -1,23 +1,23 @@
-//! Models of `candle-transformers` with their caches, which read tokens and can be forked.
+//! Models of `candle-transformers` with their caches: they read tokens and can be forked.
 
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
 
-/// A decoder with the tokens that it has read.
+/// A model together with the tokens that it has read.
 pub(crate) trait Decoder: Send {
-    /// Reads more tokens. Returns the logits after the last one.
+    /// Reads further tokens. Returns the logits after the last of them.
     fn read(&mut self, tokens: &[u32]) -> Result<Vec<f32>>;
 
-    /// Creates a decoder that has read the same tokens and continues independently.
+    /// Makes a decoder that has read the same tokens and continues independently of this one.
     fn fork(&self) -> Box<dyn Decoder>;
 }
 
-/// Reads tokens from a position on. The models of `candle-transformers` differ in how they are
-/// called.
+/// A function that lets a model read tokens, the first of them at the given position. The methods
+/// of candle's models differ.
 pub(crate) type Forward<M> = fn(&mut M, &Tensor, usize) -> Result<Tensor>;
 
-/// A model whose cache consists of tensors that are never written to again, so a clone shares them.
+/// A model whose cached tensors are never changed, only replaced. So clones can share them.
 pub(crate) struct Shared<M> {
     pub model: M,
     pub forward: Forward<M>,
@@ -40,12 +40,12 @@ impl<M: Clone + Send + 'static> Decoder for Shared<M> {
     }
 }
 
-/// A model that writes to its cache, or that cannot be cloned. A fork reads all tokens again when
-/// it reads its first own token.
+/// A model that changes its cached tensors, or cannot be cloned. A fork therefore starts with a new
+/// model, which reads all tokens again before the first new one.
 pub(crate) struct Rereading<M> {
-    /// Creates a model that has read nothing.
+    /// Makes a model that has read no token.
     make: Arc<dyn Fn() -> Result<M> + Send + Sync>,
-    /// `None` in a fork that has not read yet, which then costs only its tokens.
+    /// `None` in a fork that has not read yet: until then, the fork costs only its list of tokens.
     model: Option<M>,
     forward: Forward<M>,
     tokens: Vec<u32>,
@@ -64,9 +64,9 @@ impl<M> Rereading<M> {
 
 impl<M: Send + 'static> Decoder for Rereading<M> {
     fn read(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        // A fresh model begins with all tokens, an old one with those that are new.
+        // A new model reads all tokens, an existing one only the new ones.
         let begin = self.model.as_ref().map_or(0, |_| self.tokens.len());
-        // All tokens are kept, as a fork has nothing else to begin with.
+        // All tokens are kept, since forks have to read them again.
         self.tokens.extend_from_slice(tokens);
         let model = match &mut self.model {
             Some(model) => model,
@@ -89,7 +89,7 @@ fn row(tokens: &[u32]) -> Result<Tensor> {
     Tensor::new(tokens, &Device::Cpu)?.unsqueeze(0)
 }
 
-/// The last row of logits. Some models return all rows, others only the last.
+/// Returns the last row of logits. Some models return a row for each token, others only the last.
 fn last_row(logits: &Tensor) -> Result<Vec<f32>> {
     let rows = logits.flatten_to(candle_core::D::Minus2)?;
     let last = rows.dim(0)?.checked_sub(1);

@@ -1,4 +1,4 @@
-//! The families of decoders as data: one row each.
+//! The families of decoders as data, with a row for each family.
 
 use std::sync::Arc;
 
@@ -14,29 +14,30 @@ use serde_json::Value;
 use crate::decoder::{Decoder, Forward, Rereading, Shared};
 use crate::fields::Fixed;
 
-/// A family of decoders that candle implements.
+/// A family of decoders in candle, as a row of the table [`FAMILIES`].
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// The value of `model_type` in `config.json`.
+    /// The `model_type` in `config.json` by which the family is found.
     pub model_type: &'static str,
-    /// Builds the model from `config.json` and weights.
+    /// Builds the model from `config.json` and the weights.
     pub open: Open,
-    /// The one kind of `rope_scaling` that candle implements, and the fields that it needs.
+    /// The kind of `rope_scaling` that candle implements for this family, and the keys that it
+    /// needs.
     pub scaling: Option<(&'static str, &'static [&'static str])>,
-    /// Fields that candle needs and published files leave out or have as `null`, computed from the
-    /// number of positions.
+    /// Fields that candle requires, but that published files leave out or set to `null`. The value
+    /// may depend on the number of positions.
     pub filled: &'static [Filled],
-    /// Fields that candle ignores, with the values that it computes.
+    /// Fields that candle ignores, with the values that its computation corresponds to.
     pub fixed: &'static [Fixed],
-    /// Whether candle reads `head_dim`.
+    /// Whether candle reads `head_dim`; otherwise it must be the hidden size divided by the heads.
     pub head_dim: bool,
     /// Tensors that scale the queries, by a part of their names, and the number that candle adds to
-    /// them. candle scales queries by `head_dim`, so the factor of `query_pre_attn_scalar` goes
-    /// into these tensors.
+    /// them. candle scales queries by `head_dim` and ignores `query_pre_attn_scalar`. So the
+    /// missing factor is multiplied into these tensors.
     pub queries: Option<(&'static str, f64)>,
 }
 
-/// The name of a field, and its value for a number of positions.
+/// The name of a field, and a function that gives its value for a number of positions.
 type Filled = (&'static str, fn(u64) -> Value);
 type Open = fn(&Value, VarBuilder<'static>) -> Result<Box<dyn Decoder>>;
 
@@ -52,7 +53,7 @@ const fn row(model_type: &'static str, open: Open) -> Family {
     }
 }
 
-/// A row of a family for which candle reads `head_dim`.
+/// Makes a row for a family whose `head_dim` candle reads.
 const fn wide(model_type: &'static str, open: Open) -> Family {
     Family {
         head_dim: true,
@@ -60,12 +61,12 @@ const fn wide(model_type: &'static str, open: Open) -> Family {
     }
 }
 
-/// Opens a model of the given type by one of the functions below.
+/// Makes the `open` function of a row from one of the functions below and a type of model.
 macro_rules! by {
     ($open:ident, $model:ty) => {
         |config, weights| $open(config, weights, <$model>::new, <$model>::forward)
     };
-    // `new` has a flag for the flash attention of CUDA devices as its first argument.
+    // For types whose `new` has a flag for flash attention as the first argument.
     ($open:ident, $model:ty, no flash) => {
         |config, weights| {
             let new = |config: &_, weights: VarBuilder| <$model>::new(false, config, weights);
@@ -74,12 +75,12 @@ macro_rules! by {
     };
 }
 
-/// A window as long as the context, which has no effect.
+/// A sliding window as long as the context, which changes nothing.
 const NO_WINDOW: Filled = ("sliding_window", Value::from);
 const NO_LAYER: Filled = ("max_window_layers", |_| 0.into());
 const ONE_GROUP: &[Filled] = &[("n_group", |_| 1.into()), ("topk_group", |_| 1.into())];
 
-/// The keys of `YaRN` that candle's DeepSeek-V2 reads.
+/// The keys for the scaling `yarn` that candle's DeepSeek-V2 reads.
 const YARN: (&str, &[&str]) = (
     "yarn",
     &[
@@ -92,7 +93,7 @@ const YARN: (&str, &[&str]) = (
     ],
 );
 
-/// Fields that no model of candle reads, with the values at which they have no effect.
+/// Fields that none of candle's models reads, with the values at which they change nothing.
 pub(crate) const FIXED: &[Fixed] = &[
     ("quantization_config", &[]),
     ("is_encoder_decoder", &["false"]),
@@ -100,14 +101,14 @@ pub(crate) const FIXED: &[Fixed] = &[
     ("use_bidirectional_attention", &["false"]),
 ];
 const GEMMA: &[Fixed] = &[
-    // Files of the first version say "gelu" and mean the tanh approximation.
+    // Old files say "gelu", but the models were trained with the tanh approximation.
     ("hidden_act", &["\"gelu\"", "\"gelu_pytorch_tanh\""]),
     ("hidden_activation", &["\"gelu_pytorch_tanh\""]),
 ];
 const GEMMA3: &[Fixed] = &[
-    // candle caps the scores with this field, but `transformers` does not.
+    // candle applies this field to attention scores, which `transformers` does not.
     ("attn_logit_softcapping", &[]),
-    // With more heads, candle fails when it reads tokens.
+    // With more key-value heads, candle fails when it reads tokens.
     ("num_key_value_heads", &["1"]),
 ];
 const QWEN2_MOE: &[Fixed] = &[("mlp_only_layers", &["[]"]), ("qkv_bias", &["true"])];
@@ -128,8 +129,8 @@ const LLAMA: &[Fixed] = &[
     ("mlp_bias", &["false"]),
 ];
 
-/// Families that the engine does not have, followed by those that it has, for which candle is a
-/// second opinion in tests.
+/// Families that the engine does not have, then families that it has, too. The latter serve in
+/// tests, as a comparison with the engine.
 #[rustfmt::skip]
 pub(crate) const FAMILIES: &[Family] = &[
     Family { fixed: GEMMA, ..wide("gemma", open_gemma) },
@@ -156,7 +157,7 @@ pub(crate) const FAMILIES: &[Family] = &[
 ];
 
 pub(crate) fn config<C: DeserializeOwned>(json: &Value) -> Result<C> {
-    // The errors of `serde_path_to_error` name the field.
+    // `serde_path_to_error` adds the name of the field to an error.
     serde_path_to_error::deserialize(json)
         .map_err(|error| candle_core::Error::msg(format!("config.json: {error}")))
 }
@@ -186,7 +187,7 @@ fn rereading<C: DeserializeOwned, M: Clone + Send + Sync + 'static>(
     Ok(Box::new(Rereading::new(make, forward)))
 }
 
-/// Opens a model that cannot be cloned, and which shares its weights with every new instance.
+/// Opens a model that cannot be cloned. Every new instance shares the weights.
 fn remade<C: DeserializeOwned + Send + Sync + 'static, M: Send + 'static>(
     json: &Value,
     weights: VarBuilder<'static>,
@@ -194,13 +195,14 @@ fn remade<C: DeserializeOwned + Send + Sync + 'static, M: Send + 'static>(
     forward: Forward<M>,
 ) -> Result<Box<dyn Decoder>> {
     let config = config(json)?;
-    // Built once now, so that defects of the weights are found when the model is loaded.
+    // Built once to find missing or wrong weights now, not when the first token is read.
     new(&config, weights.clone())?;
     let make = Arc::new(move || new(&config, weights.clone()));
     Ok(Box::new(Rereading::new(make, forward)))
 }
 
-/// Opens Gemma, whose files name the activation in two ways; candle wants exactly one of them.
+/// Opens Gemma. Its files name the activation in one or both of two fields, and candle accepts only
+/// one.
 fn open_gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Decoder>> {
     let mut json = json.clone();
     json["hidden_act"] = "gelu_pytorch_tanh".into();
@@ -213,7 +215,7 @@ fn open_gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Deco
     )
 }
 
-/// Opens Llama, whose cache is an object of its own.
+/// Opens Llama, whose cache is a separate object in candle.
 fn open_llama(json: &Value, weights: VarBuilder) -> Result<Box<dyn Decoder>> {
     use llama::{Cache, Llama, LlamaConfig};
     let new = |config: &LlamaConfig, weights: VarBuilder| {
@@ -243,7 +245,7 @@ mod tests {
     use crate::config::Config;
     use crate::weights::LazyWeights;
 
-    /// The greedy continuation of a prompt by `transformers`.
+    /// A prompt and its greedy continuation by `transformers`.
     #[derive(serde::Deserialize)]
     struct Greedy {
         prompt: Vec<u32>,
@@ -269,13 +271,15 @@ mod tests {
         best.unwrap() as u32
     }
 
-    /// The tokens that a decoder and a fork of it write after the prompt. Both take turns with a
-    /// third decoder, which begins with another token: none may see what the others write.
+    /// Returns the tokens that a decoder and a fork of it write after the prompt. They take turns
+    /// with a third decoder, which continues with another token: none of them may see tokens of
+    /// another.
     fn written(folder: &Path, prompt: &[u32], count: usize) -> Result<[Vec<u32>; 2]> {
         let mut decoder = open(folder)?;
         let first = best(&decoder.read(prompt)?);
         let (fork, other) = (decoder.fork(), decoder.fork());
-        // The third decoder comes last: what it wrote would stay visible for the next turn.
+        // The third decoder comes last, so that its tokens would be seen in the next turn if caches
+        // were shared.
         let firsts = [first, first, (first + 1) % 64];
         let mut all: Vec<_> = [decoder, fork, other]
             .into_iter()
@@ -309,7 +313,7 @@ mod tests {
     #[test]
     fn every_row_of_the_table_has_a_fixture() {
         let folders = fixtures();
-        // The text after a dash names what differs from the family's default.
+        // A fixture's name is the family, and after a dash the feature that it tests.
         let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.split('-').next()?.to_owned());
         let found: BTreeSet<String> = folders.iter().filter_map(name).collect();
         let rows = FAMILIES.iter().map(|family| family.model_type.to_owned());
@@ -348,8 +352,8 @@ mod tests {
             "hidden_act=\"gelu_new\"", "hidden_act=\"gelu_pytorch_tanh\""] },
     ];
 
-    /// Returns the context, and the bits of logits after a prompt and after each of some tokens. A
-    /// model that fails only at a later token is not a refusal: its message has two lines.
+    /// Returns the context, and the bits of the logits after the prompt and after each of three
+    /// further tokens. If only reading fails, the error has two lines, to tell it from a refusal.
     fn bits(folder: &Path, prompt: &[u32]) -> std::result::Result<(usize, Vec<u32>), String> {
         let checkpoint = Checkpoint::from(folder);
         let config = Config::load(&checkpoint).map_err(|error| error.to_string())?;
@@ -389,7 +393,7 @@ mod tests {
         tally.check(&[EVERYWHERE, DECODERS, INERT]);
     }
 
-    /// Gives any field any value: the model is refused or works, but never panics.
+    /// Sets each field to many values: the model is refused or works, but never panics.
     #[test]
     fn no_configuration_brings_it_down() {
         let wrong = [

@@ -1,4 +1,4 @@
-//! Checks `config.json` field by field, so that impossible values are refused before candle sees
+//! Checks of `config.json` field by field. Impossible values are refused here, before candle gets
 //! them.
 
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// The largest whole number of most fields. Larger ones would ask for memory that no machine has.
+/// The largest value of most whole numbers. With larger ones candle would allocate too much memory.
 pub(crate) const MOST: u64 = 1 << 20;
-/// The most layers.
+/// The largest number of layers that is accepted.
 pub(crate) const MOST_LAYERS: u64 = 1 << 12;
-/// The most angles in a table of rotations.
+/// The largest number of angles in a table of rotations, which candle allocates at once.
 pub(crate) const MOST_ANGLES: u64 = 1 << 28;
 
-/// Reads the fields of `config.json`; also returns its path.
+/// Reads `config.json` and returns its path and its fields.
 pub(crate) fn read_map(checkpoint: &Checkpoint) -> Result<(PathBuf, Map<String, Value>), Error> {
     let path = checkpoint.path_of("config.json");
     let text = checkpoint.required_text("config.json")?;
@@ -25,7 +25,7 @@ pub(crate) fn read_map(checkpoint: &Checkpoint) -> Result<(PathBuf, Map<String, 
     }
 }
 
-/// Finds the row of `families` for the file's `model_type`.
+/// Finds the family by the file's `model_type`; `name` returns the `model_type` of a row.
 pub(crate) fn family<'f, F>(
     path: &Path,
     map: &Map<String, Value>,
@@ -45,14 +45,14 @@ pub(crate) fn family<'f, F>(
     })
 }
 
-/// Refuses a tokenizer with tokens for which the embedding has no row.
+/// Refuses a tokenizer with more tokens than the embedding has rows.
 pub(crate) fn check_tokens(
     checkpoint: &Checkpoint,
     rows: usize,
     tokenizer: &Tokenizer,
 ) -> Result<(), Error> {
     let tokens = tokenizer.len();
-    // Fewer tokens than rows are usual: vocabularies are padded.
+    // Fewer tokens than rows are common, since vocabularies are padded.
     if tokens > rows {
         let reason = format!("vocab_size is {rows}, but the tokenizer has {tokens} tokens");
         return Err(refuse(&checkpoint.path_of("config.json"), reason));
@@ -60,8 +60,8 @@ pub(crate) fn check_tokens(
     Ok(())
 }
 
-/// A field, and the values (as JSON) that candle computes. Without values, the field must be absent
-/// or `null`.
+/// The name of a field, and its supported values as JSON texts. If there are none, the field must
+/// be absent or `null`.
 pub(crate) type Fixed = (&'static str, &'static [&'static str]);
 
 pub(crate) struct Fields<'a> {
@@ -70,10 +70,10 @@ pub(crate) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Refuses numbers that are too large or out of range, wherever candle would use them.
+    /// Refuses numbers that are too large, and a `partial_rotary_factor` that is not a fraction.
     pub(crate) fn check_numbers(&self) -> Result<(), Error> {
         for (name, value) in self.map {
-            // Bases of rotations may be large: no memory depends on them.
+            // The bases of rotary embeddings may be large, since no memory is allocated by them.
             let is_base = name.contains("theta") || name.contains("freq");
             if value.as_u64().is_some_and(|number| number > MOST) && !is_base {
                 let reason = format!("{name} is {value}: use at most {MOST}");
@@ -91,10 +91,10 @@ impl Fields<'_> {
         Ok(())
     }
 
-    /// Refuses fields that would change results and that candle ignores.
+    /// Refuses values that candle would ignore although they change the results.
     pub(crate) fn check_fixed(&self, fixed: &[Fixed]) -> Result<(), Error> {
         for (name, computed) in fixed {
-            // Compared as JSON text, so that one table has strings, numbers and lists.
+            // JSON texts are compared, so that a table can contain strings, numbers and lists.
             let found = self.map.get(*name).filter(|value| !value.is_null());
             let Some(found) = found.map(Value::to_string) else {
                 continue;
@@ -112,7 +112,7 @@ impl Fields<'_> {
         Ok(())
     }
 
-    /// Refuses a number that contradicts the fields from which candle computes it.
+    /// Refuses a number that differs from the value that candle computes for it.
     pub(crate) fn check_implied(&self, name: &str, implied: u64) -> Result<(), Error> {
         match self.optional(name, MOST)? {
             Some(found) if found != implied => Err(refuse(

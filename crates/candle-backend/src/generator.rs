@@ -1,4 +1,4 @@
-//! A generator on a model of `candle-transformers`.
+//! A generator that runs a model of `candle-transformers`.
 
 use beamgen_engine::{SampleRequest, Sampled, Sampler};
 use beamgen_generator::ChainBook;
@@ -12,7 +12,7 @@ use crate::error::{Error, first_line};
 
 /// A generator whose model is one of `candle-transformers`.
 pub struct CandleGenerator {
-    /// A model that has read nothing, from which every problem's model is forked.
+    /// A model that has read no token; the model of each problem is forked from it.
     pub(crate) model: Box<dyn Decoder>,
     pub(crate) name: String,
     pub(crate) book: ChainBook<Cache>,
@@ -21,14 +21,15 @@ pub struct CandleGenerator {
     pub(crate) capacity_tokens: usize,
 }
 
-/// The tokens of a chain, and the model that reads them.
+/// The tokens of a chain, and the model that has read them.
 pub(crate) struct Cache {
     /// The tokens of the prompt and of all steps so far.
     tokens: Vec<u32>,
-    /// A model that has read the first `read` tokens.
+    /// A model that has read the first `read` of `tokens`.
     decoder: Box<dyn Decoder>,
     read: usize,
-    /// Tokens of memory that the chain has claimed: those it has, and the rest of the current step.
+    /// The number of tokens for which the chain has reserved memory: its tokens, and the longest
+    /// rest of its step.
     reserved: usize,
 }
 
@@ -47,13 +48,13 @@ impl CandleGenerator {
         chains.map(|chain| chain.cache.reserved).sum()
     }
 
-    /// Reads the tokens that a chain has not read yet, and samples its next token.
+    /// Lets the chain's model read the tokens after `read`, and samples the next token.
     fn sample(&mut self, id: ChainId) -> Result<Sampled, candle_core::Error> {
         let tokens = self.book.plans().tokenizer.len();
         let cache = self.book.cache(id).expect("active chains exist");
         let logits = cache.decoder.read(&cache.tokens[cache.read..])?;
         cache.read = cache.tokens.len();
-        // A model may have more logits than there are tokens; the last ids mean nothing.
+        // A model may have more logits than the tokenizer has tokens; ids beyond are not sampled.
         let logits = &logits[..tokens];
         let chain = self.book.chain(id);
         let (params, draw) = chain.sampling();
@@ -77,8 +78,8 @@ impl CandleGenerator {
 }
 
 impl Generator for CandleGenerator {
-    /// Reads the prompt except its last token, which each chain that begins here reads itself: its
-    /// logits are those of the chain's first token.
+    /// Reads the prompt except its last token. Each chain reads that token itself, since the logits
+    /// after it give the chain's first token.
     fn open(
         &mut self,
         problem: &Problem,
@@ -88,7 +89,7 @@ impl Generator for CandleGenerator {
         let (model, name) = (&self.model, &self.name);
         self.book.open(problem, key, settings, |tokens| {
             let mut decoder = model.fork();
-            // Logits belong to the last token read, so one token is always left for the first step.
+            // The last token is left for the first step, which needs the logits after it.
             let (reserved, read) = (tokens.len(), tokens.len().saturating_sub(1));
             if read > 0 {
                 decoder
@@ -106,7 +107,8 @@ impl Generator for CandleGenerator {
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
-        // A step is started only if its longest form fits, since it cannot be stopped later.
+        // A step starts only if memory suffices for its longest form: it could not be stopped
+        // later.
         let state = self.book.next_state(from, plan);
         let chain = self.book.chain(from);
         let longest = chain.plan.config.longest_step().min(chain.room());
@@ -131,7 +133,8 @@ impl Generator for CandleGenerator {
         self.book.release(chain).unfinished()
     }
 
-    /// Samples one token for each chain, one chain after the other.
+    /// Samples one token for each chain. Each chain has its own model, so chains are read one by
+    /// one.
     fn pass(&mut self) -> Result<PassOutput, GenError> {
         let mut steps = self.book.close_leftovers();
         for step in &steps {
@@ -142,10 +145,10 @@ impl Generator for CandleGenerator {
         for id in self.book.active().to_vec() {
             let sampled = self.sample(id).map_err(|error| lost(&self.name, &error))?;
             let (cache, closed) = self.book.push(id, sampled);
-            // The decoder reads this token in the chain's next pass.
+            // The token is read when the chain's next token is sampled.
             cache.tokens.push(sampled.token);
             if closed.is_some() {
-                // A step that ended early gives the rest of its claim back.
+                // If the step ended early, the memory reserved for the rest of it is free again.
                 cache.reserved = cache.tokens.len();
             }
             steps.extend(closed);

@@ -1,5 +1,5 @@
-//! Lists with an entry for each layer. candle implements only regular patterns, in which every n-th
-//! layer is of another kind.
+//! Fields that list a value for each layer. candle implements only regular patterns, in which every
+//! n-th layer is of another kind.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use crate::fields::{Fields, MOST, refuse};
 
 const FULL: &str = "full_attention";
 
-/// The number of layers in Gemma 3's pattern, of which the last has full attention and the others a
-/// window.
+/// Returns the period of Gemma 3's pattern: the last layer of a period has full attention, the
+/// others a sliding window.
 pub(crate) fn window_pattern(fields: &Fields<'_>, layers: u64) -> Result<Option<u64>, Error> {
     let Some(kinds) = list(fields, "layer_types", layers)? else {
         return fields.optional("sliding_window_pattern", MOST);
@@ -20,7 +20,7 @@ pub(crate) fn window_pattern(fields: &Fields<'_>, layers: u64) -> Result<Option<
     Ok(Some(every))
 }
 
-/// Refuses `layer_types` if its layers of full attention are not those of `is_full`.
+/// Refuses `layer_types` unless exactly the layers with `is_full` have full attention.
 pub(crate) fn check_full(
     fields: &Fields<'_>,
     layers: u64,
@@ -41,7 +41,7 @@ pub(crate) fn check_full(
     Ok(())
 }
 
-/// Reads a field that has an entry for each layer.
+/// Reads a list that must have an entry for each layer; `None` if the field is absent.
 pub(crate) fn list<'a>(
     fields: &Fields<'a>,
     name: &str,

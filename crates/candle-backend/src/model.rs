@@ -1,4 +1,4 @@
-//! A decoder whose files fit each other, before its weights are read.
+//! The first stage of loading a decoder: its files are checked before its weights are read.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::fields::check_tokens;
 use crate::weights::LazyWeights;
 
-/// A decoder whose files fit each other; no weight was read yet.
+/// A decoder whose files were checked; no weight was read yet.
 #[derive(Debug)]
 pub struct CandleModel {
     name: String,
@@ -22,11 +22,11 @@ pub struct CandleModel {
 }
 
 impl CandleModel {
-    /// Reads and checks the files of a checkpoint, except the weights' values.
+    /// Reads and checks the files of a checkpoint, except the values of the weights.
     ///
     /// # Errors
-    /// [`Error`] if the family is unknown, `config.json` asks for something that candle
-    /// does not implement, a file is broken, or a setting is invalid for this model.
+    /// [`Error`] if the family is unknown, if `config.json` asks for something that candle does not
+    /// implement, if a file is broken, or if a setting is invalid for this model.
     pub fn open(
         checkpoint: &Checkpoint,
         tokenizer: Arc<Tokenizer>,
@@ -42,7 +42,7 @@ impl CandleModel {
         })
     }
 
-    /// The most tokens of a prompt with its continuation.
+    /// Returns the most tokens of prompt and chain together.
     pub fn context(&self) -> usize {
         self.config.context
     }
@@ -50,24 +50,24 @@ impl CandleModel {
     /// Bytes of all weights in float32.
     ///
     /// # Errors
-    /// The errors of reading shapes, which [`open`](Self::open) would have found.
+    /// An error of reading a tensor's shape; [`open`](Self::open) finds such errors first.
     pub fn weight_bytes(&self) -> Result<u64, Error> {
         Ok(self.weights.bytes()?)
     }
 
-    /// The settings of the generator, with all defaults filled in.
+    /// Returns the settings of the generator in effect: open settings have the checkpoint's values.
     pub fn settings(&self) -> &GeneratorConfig {
         &self.plans.defaults.config
     }
 
-    /// Reads the weights. Weights and the caches of all chains take at most `memory` bytes in
-    /// float32.
+    /// Reads the weights and returns the generator. Weights and the caches of all chains together
+    /// take at most `memory` bytes in float32.
     ///
     /// # Errors
-    /// [`Error`] if the weights do not fit the configuration or the memory.
+    /// [`Error`] if the weights do not fit the configuration, or need more than `memory`.
     pub fn load(self, memory: u64) -> Result<CandleGenerator, Error> {
-        // Before the weights are read: a model that does not fit must not take the machine's
-        // memory.
+        // Checked before the weights are read: a model that is too large must not fill the memory
+        // first.
         let left = self.weights.fit(&self.name, memory)?;
         let model = self.config.decoder(&self.name, self.weights)?;
         let bytes_per_token = self.config.bytes_per_token;

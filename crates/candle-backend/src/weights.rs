@@ -1,4 +1,5 @@
-//! The tensors of a checkpoint for candle's models. Each tensor is widened when it is requested.
+//! The tensors of a checkpoint for candle's models. Each tensor is converted to float32 when a
+//! model requests it.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,22 +14,23 @@ use crate::error::first_line;
 
 const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const HEAD: &str = "lm_head.weight";
-/// Ends of the names of tensors that follow from `config.json`, so that nobody has to read them.
+/// Endings of the names of tensors that can be computed from `config.json`. A model need not
+/// request them.
 const COMPUTED: [&str; 2] = ["rotary_emb.inv_freq", "embeddings.position_ids"];
 
-/// Changes of weights that `config.json` asks for and that candle's models do not make.
+/// Changes of the weights that `config.json` asks for and that candle's models do not make.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    /// Whether the head is the embedding; `None` if the configuration has no such field.
+    /// Whether the head uses the weights of the embedding; `None` if `config.json` does not say.
     pub tied: Option<bool>,
-    /// The scaling of queries; `None` if it is what candle computes.
+    /// A factor on the queries; `None` if candle scales them as `config.json` asks.
     pub scale: Option<Scale>,
 }
 
-/// A factor that is multiplied into certain tensors.
+/// A factor on the values of certain tensors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// A part of the names of the tensors.
+    /// A text in the names of the tensors.
     pub part: &'static str,
     /// The number that the model adds to the weights before it uses them.
     pub offset: f64,
@@ -36,12 +38,12 @@ pub(crate) struct Scale {
     pub factor: f64,
 }
 
-/// The tensors of a checkpoint, widened on first use. Clones share the widened tensors.
+/// The tensors of a checkpoint, converted to float32 on first use. Clones share converted tensors.
 #[derive(Clone, Debug)]
 pub(crate) struct LazyWeights {
     weights: Arc<Weights>,
     read: Arc<Mutex<HashMap<String, Tensor>>>,
-    /// Changes of the weights; must be set before the first tensor is read.
+    /// Changes of the weights. They have to be set before the first tensor is requested.
     pub reading: Reading,
 }
 
@@ -54,7 +56,7 @@ impl LazyWeights {
         }
     }
 
-    /// Bytes of all tensors in float32.
+    /// Returns the bytes that all tensors take in float32.
     pub(crate) fn bytes(&self) -> std::result::Result<u64, beamgen_engine::Error> {
         let mut bytes = 0;
         for name in self.weights.names() {
@@ -63,7 +65,8 @@ impl LazyWeights {
         Ok(bytes)
     }
 
-    /// The bytes of `memory` that the weights leave; an error if they do not fit.
+    /// Returns the bytes of `memory` that remain after the weights; an error if the weights do not
+    /// fit.
     pub(crate) fn fit(&self, model: &str, memory: u64) -> std::result::Result<u64, crate::Error> {
         let needed = self.bytes()?;
         memory
@@ -75,7 +78,7 @@ impl LazyWeights {
             })
     }
 
-    /// Builds a model with `open`, which must request every tensor. `model` is for messages.
+    /// Builds a model with `open`, which must request every tensor. `model` is for error messages.
     pub(crate) fn build<M>(
         self,
         model: &str,
@@ -92,7 +95,7 @@ impl LazyWeights {
         }
         let backend = Box::new(self.clone());
         let builder = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
-        // Some of candle's models panic at numbers of config.json that they take for granted.
+        // Some models of candle panic if `config.json` has numbers that they do not expect.
         let built = catch_unwind(AssertUnwindSafe(|| open(builder)))
             .map_err(|cause| {
                 let cause = cause.downcast_ref::<String>().map_or("", String::as_str);
@@ -104,7 +107,7 @@ impl LazyWeights {
             .map_err(|error| failed(first_line(&error)))?;
         match self.unread()? {
             None => Ok(built),
-            // For example a bias that candle's model does not have: without it the results would be
+            // For example a bias that candle's model does not have: without it, results would be
             // wrong.
             Some(tensor) => Err(failed(format!(
                 "candle-transformers' {family} has no tensor {tensor}"
@@ -112,8 +115,8 @@ impl LazyWeights {
         }
     }
 
-    /// The name of a tensor that nobody requested and that would change results. Tensors that are
-    /// computed from `config.json`, and a head that equals the embedding, would not.
+    /// Returns the name of a tensor that no model requested, although results depend on it. Tensors
+    /// that follow from `config.json` do not count, nor does a head that equals the embedding.
     fn unread(&self) -> std::result::Result<Option<String>, beamgen_engine::Error> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         for name in self.weights.names() {
@@ -133,7 +136,7 @@ impl LazyWeights {
 
     fn tensor(&self, name: &str) -> Result<Tensor> {
         let name = match (name, self.reading.tied) {
-            // A head tensor of a tied model must equal the embedding: see `unread`.
+            // `unread` checks that a head tensor, if there is one, equals the embedding.
             (HEAD, Some(true)) => EMBEDDINGS,
             _ => name,
         };
@@ -147,11 +150,11 @@ impl LazyWeights {
             .map_err(|error| Error::msg(error.to_string()))?;
         let mut tensor = Tensor::from_vec(found.data, found.shape, &Device::Cpu)?;
         if let Some(scale) = self.reading.scale.filter(|scale| name.contains(scale.part)) {
-            // The model computes `offset + weight`, which is to become `factor` times as large.
+            // The model uses `offset + weight`. This sum has to be multiplied by `factor`.
             let shift = scale.offset * (scale.factor - 1.0);
             tensor = tensor.affine(scale.factor, shift)?;
         }
-        // Kept, so that models which are built again share the memory.
+        // Kept, so that a model that is built again shares the memory.
         read.insert(name.to_owned(), tensor.clone());
         Ok(tensor)
     }

@@ -13,8 +13,8 @@ use candle_core::{Device, Tensor, safetensors};
 use every_field::{EVERYWHERE, Inert, Tally};
 use serde_json::Value;
 
-/// The contents of a fixture from `make_classifiers.py`: `transformers`' scores of the steps of a
-/// chain, and the number of tokens that it read for each.
+/// A fixture, made by `make_classifiers.py`: the scores that `transformers` gives to the steps of a
+/// chain, and the number of tokens that it read for each step.
 #[derive(serde::Deserialize)]
 struct Scores {
     problem: String,
@@ -95,7 +95,7 @@ fn a_chain_longer_than_the_context_fails_alone() {
     }
 }
 
-/// Adds a label with the same logit as the first label.
+/// Adds a third label that always has the logit of the first label.
 fn with_third_label(folder: &Path) {
     let file = folder.join("model.safetensors");
     let mut tensors = safetensors::load(&file, &Device::Cpu).unwrap();
@@ -107,8 +107,9 @@ fn with_third_label(folder: &Path) {
     safetensors::save(&tensors, file).unwrap();
 }
 
-/// Reads the context with the earlier steps as premise, and the step as hypothesis. The expected
-/// scores of three labels follow from `transformers`' scores of two.
+/// A model of entailment reads the context with the earlier steps as premise and the step as
+/// hypothesis. The expected scores with three labels are computed from the scores that
+/// `transformers` gives with two.
 #[test]
 fn a_model_of_entailment_says_whether_a_step_follows_from_the_context() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/classifiers");
@@ -151,8 +152,8 @@ fn a_model_of_entailment_says_whether_a_step_follows_from_the_context() {
                 }
                 assert_eq!(found.len(), chain.steps.len());
             }
-            // The problem's text is the context here, so the scores must be those of
-            // `transformers`.
+            // Here the context is the text of a problem in the fixture, so the score is that of the
+            // fixture.
             let alone = Problem {
                 context: vec![chains[0].problem.clone()],
                 ..Problem::default()
@@ -162,7 +163,7 @@ fn a_model_of_entailment_says_whether_a_step_follows_from_the_context() {
             let results = scorer.score(&[item(id, first)]).unwrap();
             let found = results[0].as_ref().unwrap().probabilities[0].unwrap();
             assert!((found - expected(chains[0].scores[0])).abs() < 1e-5);
-            // Without context the model abstains and reads nothing.
+            // Without context there is no premise, so the model abstains and reads nothing.
             let id = scorer.open(&problem("12 * 3"), 0).unwrap();
             let results = scorer.score(&[item(id, &chains[1].steps)]).unwrap();
             let scored = results[0].as_ref().unwrap();
@@ -172,7 +173,7 @@ fn a_model_of_entailment_says_whether_a_step_follows_from_the_context() {
     }
 }
 
-/// Copies a fixture and edits its `config.json`.
+/// Copies a fixture to a temporary folder and edits its `config.json`.
 fn edited(folder: &Path, edit: impl FnOnce(&mut Value)) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in [
@@ -316,7 +317,7 @@ fn no_field_is_passed_over() {
     tally.check(&[EVERYWHERE, INERT]);
 }
 
-/// Gives any field any value: the model is refused or works, but never panics.
+/// Sets each field to many values: the model is refused or works, but never panics.
 #[test]
 fn no_configuration_brings_it_down() {
     let wrong = [

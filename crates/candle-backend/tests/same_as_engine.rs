@@ -1,4 +1,4 @@
-//! Families that both the engine and candle-transformers implement give the same chains:
+//! For families that both the engine and candle-transformers implement, chains are the same:
 //! boundaries, sampling and random numbers are the same code.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ const FILES: [&str; 3] = [
     "generation_config.json",
 ];
 
-/// The texts of all nodes of a problem, and what is kept of their tokens.
+/// The texts of a problem's nodes, and the log-probabilities of their tokens.
 type Written = (Vec<String>, Vec<TokenLogprobs>);
 
 fn written(mut solver: Solver) -> Vec<Written> {
@@ -24,7 +24,7 @@ fn written(mut solver: Solver) -> Vec<Written> {
         id: i.to_string(),
         text: (*text).to_owned(),
         answer: None,
-        // The last problems continue given steps.
+        // Only the third problem has given steps: two of them.
         steps: vec!["12 a".to_owned(); i / 2 * 2],
         ..Problem::default()
     });
@@ -40,7 +40,8 @@ fn written(mut solver: Solver) -> Vec<Written> {
     written
 }
 
-/// Compares what is kept of tokens: equal tokens, and log-probabilities up to the order of sums.
+/// Compares log-probabilities. Tokens must be equal; numbers may differ, since sums have another
+/// order.
 fn assert_near(own: &[TokenLogprobs], candle: &[TokenLogprobs]) {
     assert_eq!(own.len(), candle.len());
     for (own, candle) in own.iter().zip(candle) {
@@ -86,7 +87,7 @@ fn sampled_chains_are_those_of_the_engine() {
         let weights = Weights::load(checkpoint.clone()).unwrap();
         let values = |name| weights.shape(name).unwrap().iter().product::<usize>();
         let weights: usize = 4 * weights.names().map(values).sum::<usize>();
-        // Whole steps, and steps that are paused and resumed.
+        // With 0 steps are written at once, with 4 they are paused and resumed.
         for early_rejection in [0, 4] {
             config.search.early_rejection = early_rejection;
             let builder = || {
@@ -100,8 +101,8 @@ fn sampled_chains_are_those_of_the_engine() {
                     .any(|(texts, _)| texts.iter().any(|text| text.len() > 8)),
                 "{family}: {own:?}"
             );
-            // Memory for all problems at once, and for only one problem's chains; a token takes 256
-            // bytes.
+            // Memory for all problems at once, then for the chains of only one problem. A token
+            // takes 256 bytes.
             for tokens in [1 << 20, 500] {
                 let model =
                     CandleModel::open(&checkpoint, Arc::clone(&tokenizer), &config.generator);

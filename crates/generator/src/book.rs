@@ -1,4 +1,4 @@
-//! The chains of a generator: their states, and how tokens change them.
+//! The chains of a generator: their states, and the changes that tokens and forks make to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::prompts::Prompt;
 use crate::step::{Closing, Step, Verdict, is_in_text};
 use crate::structured::Constraint;
 
-/// The chains of a generator. `C` is a backend's record of each chain: its tokens and its cache.
+/// The chains of a generator. `C` holds a backend's data of a chain: its tokens and its cache.
 #[derive(Debug)]
 pub struct ChainBook<C> {
     plans: Plans,
@@ -24,7 +24,7 @@ pub struct ChainBook<C> {
     /// Chains in the middle of a step, in the order they were started: siblings are adjacent.
     active: Vec<ChainId>,
     next_chain: u64,
-    /// Chains that cannot follow their grammar any further, with the reason.
+    /// Chains that cannot continue under their grammar, with the reason.
     failed: Vec<(ChainId, GenError)>,
 }
 
@@ -35,15 +35,15 @@ pub struct Chain<C> {
     pub plan: Arc<WritingPlan>,
     /// The key of the chain's problem.
     pub problem: u64,
-    /// The most tokens that all steps of the chain may have together.
+    /// The most tokens of all steps of the chain together, given steps included.
     limit: usize,
-    /// The number of tokens in all steps so far, given steps included.
+    /// The number of tokens of all steps so far, given steps included.
     sampled: usize,
     /// Bytes of the last token after the end of the last step.
     leftover: Vec<u8>,
-    /// The number of leftover bytes that the problem's prefix gives, at the beginning.
+    /// The number of bytes at the beginning of `leftover` that come from the problem's prefix.
     given: usize,
-    /// The place of all tokens so far in the grammar of the settings.
+    /// The state of the grammar after all tokens so far; `None` without a grammar.
     constraint: Option<Constraint>,
     /// The state of the chain's step.
     pub state: State,
@@ -56,7 +56,8 @@ pub struct Chain<C> {
 pub enum State {
     /// Between steps.
     Idle,
-    /// Started; the bytes that the step before left over already hold a whole step.
+    /// Started, but no token is needed: the leftover bytes of the last step already hold a whole
+    /// step.
     Leftover(Step, Closing),
     /// In the middle of a step that needs tokens.
     Running(Step),
@@ -88,15 +89,15 @@ impl<C> Chain<C> {
         }
     }
 
-    /// Returns the sampling parameters of the next token, and its place in the random stream.
+    /// Returns the sampling parameters of the next token, and its position in the random stream.
     ///
     /// # Panics
-    /// If no step of the chain needs tokens.
+    /// If the chain is not running.
     pub fn sampling(&self) -> (SamplingParams, Draw) {
         let plan = self.running().expect("a running step").plan;
         let mut params = self.plan.sampling;
         if plan.mode == DecodeMode::Greedy {
-            // Temperature 0 takes the most likely token.
+            // With temperature 0 the sampler takes the likeliest token.
             params.temperature = 0.0;
         }
         let key = Key {
@@ -104,11 +105,12 @@ impl<C> Chain<C> {
             problem: self.problem,
             chain: plan.stream,
         };
-        // The place in the chain decides: results do not depend on the batch.
+        // The position in the chain decides, so results do not depend on the batch.
         (params, key.at(self.sampled as u32))
     }
 
-    /// Returns the changes of the logits that the next token is sampled from.
+    /// Returns the changes to the logits before sampling: biases, and the tokens that a grammar
+    /// allows.
     pub fn edits(&self) -> RowEdits<'_> {
         RowEdits {
             bias: &self.plan.bias,
@@ -133,7 +135,7 @@ impl<C> Chain<C> {
         };
         let verdict = step.push(sampled, room, &plans.tokenizer, &self.plan);
         if verdict == Verdict::GoesOn {
-            // Most tokens return here, before anything is allocated.
+            // Most tokens do not end a step: return before anything is allocated.
             return None;
         }
         let step = self.take_step();
@@ -154,7 +156,7 @@ impl<C> Chain<C> {
 }
 
 impl<C> ChainBook<C> {
-    /// Creates an empty book of a generator with these settings.
+    /// Makes a book without chains. `plans` resolves the settings of problems.
     pub fn new(plans: Plans) -> Self {
         Self {
             plans,
@@ -165,15 +167,15 @@ impl<C> ChainBook<C> {
         }
     }
 
-    /// The settings of all problems.
+    /// Returns the resolved settings of problems, and the tokenizer.
     pub fn plans(&self) -> &Plans {
         &self.plans
     }
 
-    /// Returns the chain with that id.
+    /// Returns a chain.
     ///
     /// # Panics
-    /// If the chain was released or belongs to another generator: a mistake of the caller.
+    /// If the chain was released or belongs to another generator, which is a mistake of the caller.
     pub fn chain(&self, id: ChainId) -> &Chain<C> {
         self.chains.get(&id).expect("no such chain")
     }
@@ -183,7 +185,7 @@ impl<C> ChainBook<C> {
         self.chains.get_mut(&id).map(|chain| &mut chain.cache)
     }
 
-    /// All chains, in the order of their ids.
+    /// Iterates over all chains, in the order of their ids.
     pub fn chains(&self) -> impl Iterator<Item = &Chain<C>> {
         self.chains.values()
     }
@@ -193,10 +195,11 @@ impl<C> ChainBook<C> {
         &self.active
     }
 
-    /// Opens a problem; `read` makes the cache of its prompt and given steps.
+    /// Opens a problem. `read` gets the tokens of prompt and given steps, and makes a cache for
+    /// them.
     ///
     /// # Errors
-    /// If a setting cannot be followed, the prompt is refused or leaves no room, or `read` fails.
+    /// A setting cannot be followed, the prompt is refused or leaves no room, or `read` fails.
     pub fn open(
         &mut self,
         problem: &Problem,
@@ -217,10 +220,11 @@ impl<C> ChainBook<C> {
             begun,
             begun_tokens,
         } = prompt;
-        // What is given counts as part of the chain, not of the prompt.
+        // Given tokens count for the length of the chain, not of the prompt.
         let room = self.plans.context - (tokens.len() - sampled);
         let prompt_tokens = tokens.len() - sampled + begun_tokens;
-        // Another stream than the chains' own, so that strategies do not change sampling.
+        // A different stream from those of the chains, so a strategy's random numbers do not change
+        // sampling.
         let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
         let chain = self.insert(Chain {
             limit: plan.config.max_chain_tokens.min(room),
@@ -250,10 +254,10 @@ impl<C> ChainBook<C> {
         id
     }
 
-    /// The state that a chain, or a fork of it, has after its start.
+    /// Returns the state of a chain, or of a fork of the chain, after it is started with `plan`.
     ///
     /// # Panics
-    /// If the chain is in the middle of a step and not paused: a mistake of the caller.
+    /// If the chain is in the middle of a step and not paused, which is a mistake of the caller.
     pub fn next_state(&self, from: ChainId, plan: StepPlan) -> State {
         let chain = self.chain(from);
         match &chain.state {
@@ -293,7 +297,7 @@ impl<C> ChainBook<C> {
             }
         };
         self.chains.get_mut(&id).expect("just looked at").state = state;
-        // At the end: siblings that start one after the other stay adjacent.
+        // At the end of the list, so siblings that are started one after the other are adjacent.
         self.active.push(id);
         id
     }
@@ -313,8 +317,8 @@ impl<C> ChainBook<C> {
         (&mut chain.cache, output)
     }
 
-    /// Keeps the log-probabilities of a token that is pushed next: its own, and those of the
-    /// likeliest tokens.
+    /// Stores the log-probability of the token that is pushed next, and those of the likeliest
+    /// tokens.
     pub fn keep_logprobs(&mut self, id: ChainId, sampled: Sampled, likeliest: &[(u32, f32)]) {
         let tokenizer = &self.plans.tokenizer;
         let logprob = |token, logprob| TokenLogprob {
@@ -327,7 +331,8 @@ impl<C> ChainBook<C> {
             logprob: own,
         } = sampled;
         let top = likeliest.iter().map(|&(other, of_other)| {
-            // A device may have computed the two in another order.
+            // A device may have added in another order, so for one token the two values may differ
+            // slightly.
             logprob(other, if other == token { own } else { of_other })
         });
         let kept = TokenLogprobs {
@@ -341,12 +346,13 @@ impl<C> ChainBook<C> {
         }
     }
 
-    /// Takes the chains that cannot follow their grammar any further, with the reasons.
+    /// Takes the chains that cannot continue under their grammar, with the reasons.
     pub fn take_failed(&mut self) -> Vec<(ChainId, GenError)> {
         std::mem::take(&mut self.failed)
     }
 
-    /// Closes a step that needs tokens but may have no more, for the reason `limit`.
+    /// Closes a step that needs a token but may have no more. The chain ends with the reason
+    /// `limit`.
     pub fn cut(&mut self, id: ChainId, limit: Finish) -> StepOutput {
         let chain = self.chains.get_mut(&id).expect("active chains exist");
         let step = chain.take_step();
@@ -354,7 +360,8 @@ impl<C> ChainBook<C> {
         chain.close(id, step, closing)
     }
 
-    /// Closes the steps that need no token, because leftover bytes hold them.
+    /// Closes the steps that need no token, because their leftover bytes already hold the whole
+    /// step.
     pub fn close_leftovers(&mut self) -> Vec<StepOutput> {
         let mut closed = Vec::new();
         for &id in &self.active {
@@ -367,19 +374,19 @@ impl<C> ChainBook<C> {
         closed
     }
 
-    /// Removes chains whose step is closed or paused from the active ones.
+    /// Takes chains whose step is closed or paused off the list of active chains.
     pub fn drop_idle(&mut self) {
         let chains = &self.chains;
         self.active.retain(|id| chains[id].running().is_some());
     }
 
-    /// Removes a chain and returns it.
+    /// Removes a chain and returns it, so that the caller can free its cache.
     ///
     /// # Panics
-    /// If the chain was released or belongs to another generator.
+    /// If the chain was released or belongs to another generator, which is a mistake of the caller.
     pub fn release(&mut self, id: ChainId) -> Chain<C> {
         let chain = self.chains.remove(&id).expect("no such chain");
-        // Idle and paused chains are not in the list; looking for them would cost a scan.
+        // Idle and paused chains are not on the list, so the scan is saved.
         if !matches!(chain.state, State::Idle | State::Paused(_)) {
             self.active.retain(|&active| active != id);
         }

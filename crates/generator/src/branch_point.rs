@@ -1,4 +1,5 @@
-//! Branch points: cached tokens that chains share, and the few that are still to be read.
+//! Branch points: cached tokens that several chains share, and tokens after them that are not read
+//! yet.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,14 @@ pub(crate) struct BranchId(u64);
 #[derive(Debug)]
 pub(crate) struct BranchPoint {
     pub seq: SeqId,
-    /// Tokens that are not in the cache: the prompt, the token that closed the last step, or all.
+    /// Tokens that are not in the cache. For a new problem this is the prompt, after a step the
+    /// token that closed it, after `forget` all tokens.
     pub unread: Vec<u32>,
-    /// Logits after the last token, once all is read and a chain is still at the branch point.
+    /// The logits after the last token, if they are computed and kept for further chains.
     logits: Option<Vec<f32>>,
-    /// The token read last, which has to be read again if `logits` are forgotten.
+    /// The last token that was read. It has to be read again if `logits` are forgotten.
     last: u32,
-    /// The number of chains that continue from here.
+    /// The number of chains that are at the branch point.
     pub holders: usize,
     /// Pages reserved for reading `unread`.
     pub reserved: bool,
@@ -27,9 +29,9 @@ pub(crate) struct BranchPoint {
 pub(crate) struct BranchPoints {
     branches: BTreeMap<BranchId, BranchPoint>,
     next: u64,
-    /// Bytes of all `logits` together.
+    /// The bytes of the `logits` of all branch points together.
     row_bytes: usize,
-    /// The most bytes of logits that are kept from pass to pass.
+    /// The most bytes of logits that are kept from one pass to the next.
     pub limit: usize,
 }
 
@@ -45,7 +47,7 @@ impl Default for BranchPoints {
 }
 
 impl BranchPoints {
-    /// Adds a branch point with one chain.
+    /// Adds a branch point at which one chain is.
     pub(crate) fn insert(&mut self, seq: SeqId, unread: Vec<u32>) -> BranchId {
         let id = BranchId(self.next);
         self.next += 1;
@@ -62,8 +64,8 @@ impl BranchPoints {
     }
 
     /// # Panics
-    /// If the branch point does not exist: only this crate creates and drops them, together with
-    /// their chains.
+    /// If the branch point does not exist. Only this crate makes branch points, and each lives as
+    /// long as its chains.
     pub(crate) fn get(&self, id: BranchId) -> &BranchPoint {
         &self.branches[&id]
     }
@@ -74,7 +76,7 @@ impl BranchPoints {
             .expect("a chain holds its branch")
     }
 
-    /// Notes that all unread tokens were read.
+    /// Marks all unread tokens as read.
     pub(crate) fn note_read(&mut self, id: BranchId) {
         let branch = self.get_mut(id);
         if let Some(last) = branch.unread.pop() {
@@ -83,7 +85,7 @@ impl BranchPoints {
         branch.unread.clear();
     }
 
-    /// Keeps the logits after a branch point, if a chain is still there.
+    /// Keeps the logits after a branch point; without a chain there they are dropped.
     pub(crate) fn keep_logits(&mut self, id: BranchId, logits: Vec<f32>) {
         if let Some(branch) = self.branches.get_mut(&id) {
             self.row_bytes += size_of_val(&logits[..]);
@@ -91,30 +93,30 @@ impl BranchPoints {
         }
     }
 
-    /// Whether a chain is still at the branch point.
+    /// Whether any chain is still at the branch point.
     pub(crate) fn exists(&self, id: BranchId) -> bool {
         self.branches.contains_key(&id)
     }
 
-    /// Takes the kept logits after a branch point.
+    /// Takes the logits after a branch point; `None` if none are kept.
     pub(crate) fn take_logits(&mut self, id: BranchId) -> Option<Vec<f32>> {
         let logits = self.get_mut(id).logits.take()?;
         self.row_bytes -= size_of_val(&logits[..]);
         Some(logits)
     }
 
-    /// Forgets the oldest logits beyond the limit. A chain that starts from there reads the last
-    /// token again, which gives the same logits. No chain may be waiting at a branch point, because
-    /// a waiting chain has not reserved memory for that.
+    /// Forgets the oldest logits beyond the limit. A chain that starts there later reads the last
+    /// token again, which gives the same logits. No chain may be waiting at a branch point: it
+    /// would not have reserved memory for that read.
     pub(crate) fn forget_logits(&mut self, engine: &mut Engine) {
-        // In the order of their creation, so that the oldest are forgotten first.
+        // Ids rise, so the oldest branch points come first.
         for branch in self.branches.values_mut() {
             if self.row_bytes <= self.limit {
                 break;
             }
             if let Some(logits) = branch.logits.take() {
                 self.row_bytes -= size_of_val(&logits[..]);
-                // Only the last token has to be read again; the cache before it stays.
+                // The cache before the last token stays, so only this token has to be read again.
                 engine.truncate(branch.seq, engine.len(branch.seq) - 1);
                 branch.unread.push(branch.last);
                 branch.reserved = false;
@@ -122,8 +124,8 @@ impl BranchPoints {
         }
     }
 
-    /// Drops the cache of a branch point. `tokens` are all its tokens, to be read again. No chain
-    /// may be waiting there.
+    /// Drops the cache of a branch point. `tokens` are all its tokens, which have to be read again.
+    /// No chain may be waiting there.
     pub(crate) fn forget(&mut self, id: BranchId, tokens: &[u32], engine: &mut Engine) {
         self.take_logits(id);
         let branch = self.get_mut(id);
@@ -139,7 +141,7 @@ impl BranchPoints {
         }
     }
 
-    /// Removes a chain from its branch point, and the branch point with its last chain.
+    /// Takes a chain off its branch point. The branch point of the last chain is freed.
     pub(crate) fn release(&mut self, id: BranchId, engine: &mut Engine) {
         let branch = self.get_mut(id);
         branch.holders -= 1;
@@ -149,13 +151,13 @@ impl BranchPoints {
         }
     }
 
-    /// Returns a sequence for a chain that leaves its branch point: the branch point's own for the
-    /// last chain, a fork for the others.
+    /// Returns a sequence for a chain that leaves its branch point: a fork or, for the last chain,
+    /// the sequence of the branch point itself.
     pub(crate) fn detach(&mut self, id: BranchId, engine: &mut Engine) -> SeqId {
         let branch = self.get_mut(id);
         branch.holders -= 1;
         if branch.holders > 0 {
-            // A fork shares the pages; the last page is copied when one of the two appends.
+            // A fork shares all pages; the last page is copied when one of the two sequences grows.
             return engine.fork(branch.seq);
         }
         let seq = branch.seq;

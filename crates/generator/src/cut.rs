@@ -1,30 +1,30 @@
-//! The marks between steps, and where they cut a text.
+//! The marks between steps, and the positions at which they cut a text into steps.
 
 use beamgen_search::GeneratorConfig;
 
-/// The marks that end a step, in bytes.
+/// The marks that end steps, as bytes.
 #[derive(Debug, Clone)]
 pub struct Cuts {
-    /// Marks that belong to the step that they end.
+    /// Marks at the end of a step; they belong to that step.
     pub boundaries: Vec<Vec<u8>>,
-    /// Marks that begin the next step, where they are at the beginning of a line.
+    /// Marks that begin the next step if they are at the beginning of a line.
     pub starts: Vec<Vec<u8>>,
 }
 
 impl Cuts {
-    /// Returns the marks of these settings.
+    /// Takes the marks from the settings `boundaries` and `starts`.
     pub fn of(config: &GeneratorConfig) -> Self {
         let [boundaries, starts] = [&config.boundaries, &config.starts]
             .map(|marks| marks.iter().map(|m| m.clone().into_bytes()).collect());
         Self { boundaries, starts }
     }
 
-    /// Cuts a whole answer into the steps of a chain with this text. The last step may lack a
-    /// boundary, and no step is blank.
+    /// Cuts a whole answer into the steps that a chain with this text would have. The last step may
+    /// lack a boundary. No step is blank.
     pub fn steps(&self, answer: &str) -> Vec<String> {
         let (mut steps, mut rest) = (Vec::new(), answer);
         loop {
-            // No step is blank, so the search begins after white space: it may be long.
+            // White space at the beginning, which may be long, cannot be a step: it is skipped.
             let blank = rest.len() - rest.trim_start().len();
             let Some(end) = self.find(rest.as_bytes(), blank) else {
                 break;
@@ -40,12 +40,14 @@ impl Cuts {
         steps
     }
 
-    /// Returns a given step with its end: if it lacks a boundary, the first boundary is appended.
+    /// Returns a given step with a boundary at its end; if it has none, the first boundary is
+    /// appended.
     pub fn ended(&self, step: &str) -> String {
         let boundary = match self.boundaries.first() {
-            // Without any mark, only its length ends a step.
+            // Without marks, steps end by their length, so no text is appended.
             None if self.starts.is_empty() => return step.to_owned(),
-            // A start counts only at the beginning of a line.
+            // A start is a mark only at the beginning of a line, so a line break has to come before
+            // it.
             None => "\n",
             Some(first) => std::str::from_utf8(first).unwrap_or("\n"),
         };
@@ -57,16 +59,16 @@ impl Cuts {
         }
     }
 
-    /// Returns where a step that begins with `bytes` ends, if they show that and the first `seen`
-    /// of them do not.
+    /// Returns the end of the step that begins with `bytes`; `None` if more bytes are needed. The
+    /// first `seen` bytes are known not to show it.
     ///
-    /// Bytes are looked at one after the other, so it does not matter how tokens divide them. White
-    /// space by itself does not make a step: it belongs to the step that follows.
+    /// Bytes are read one by one, so the division into tokens does not matter. White space alone is
+    /// no step: it belongs to the step after it.
     pub fn find(&self, bytes: &[u8], seen: usize) -> Option<usize> {
         (seen + 1..=bytes.len()).find_map(|end| self.shown_by_last(&bytes[..end]))
     }
 
-    /// Returns where a step that begins with `bytes` ends, if the last of them shows it.
+    /// Returns the end of the step that begins with `bytes`, if their last byte completes a mark.
     pub(crate) fn shown_by_last(&self, bytes: &[u8]) -> Option<usize> {
         let starts = self.starts.iter().filter_map(|mark| {
             let before = bytes.strip_suffix(mark.as_slice())?;
@@ -74,7 +76,7 @@ impl Cuts {
         });
         let mut boundaries = self.boundaries.iter();
         let boundary = boundaries.any(|mark| bytes.ends_with(mark));
-        // The earliest cut: a mark that begins the next step takes itself out of this one.
+        // The earliest end counts: a start ends the step before itself.
         starts
             .chain(boundary.then_some(bytes.len()))
             .filter(|&cut| !String::from_utf8_lossy(&bytes[..cut]).trim().is_empty())
@@ -82,12 +84,12 @@ impl Cuts {
     }
 }
 
-/// The length of `bytes` without an incomplete character at their end.
+/// Returns the length of `bytes` without an incomplete UTF-8 character at their end.
 pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     let rest = bytes.utf8_chunks().last().map_or(&[][..], |c| c.invalid());
     match std::str::from_utf8(rest) {
-        // A missing length means that more bytes could complete the character; other errors
-        // are final.
+        // No `error_len` means that further bytes could complete the character. Other errors are
+        // final.
         Err(error) if error.error_len().is_none() => bytes.len() - rest.len(),
         _ => bytes.len(),
     }
@@ -105,8 +107,8 @@ mod tests {
         Cuts { boundaries, starts }
     }
 
-    /// The steps of a text whose bytes come in pieces, made as a chain makes them: bytes after a
-    /// cut are left over for the next step. The last entry is the rest.
+    /// Returns the steps of a text whose bytes come in pieces, as a chain makes them: bytes after
+    /// the end of a step are left over for the next step. The last entry is the rest.
     fn steps<'a>(cuts: &Cuts, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
         let (mut steps, mut bytes) = (Vec::new(), Vec::new());
         for piece in pieces {

@@ -1,11 +1,11 @@
 use beamgen_search::ConfigError;
 use thiserror::Error;
 
-/// A generator that cannot be made. Every message is one line.
+/// The reason why a generator cannot be made or cannot follow settings. Each message is one line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting is out of range.
+    /// A setting is out of range; the message names it.
     #[error(transparent)]
     Setting(#[from] ConfigError),
     /// The checkpoint names no end-of-text token.
@@ -13,27 +13,27 @@ pub enum Error {
         "the tokenizer names no end-of-text token, and a chain could never end: add eos_token_id to generation_config.json"
     )]
     NoEndOfText,
-    /// The checkpoint gives hidden states, but no logits.
+    /// The checkpoint has no language-model head, so it gives no logits.
     #[error(
         "has no language-model head (lm_head.weight) and gives no logits: it cannot be a generator, but a reward model"
     )]
     NoHead,
-    /// The grammar is wrong, or cannot be followed.
+    /// The grammar is invalid, too large, or has keywords that are not supported.
     #[error("generator setting `grammar` cannot be followed: {0}")]
     Grammar(String),
-    /// This build follows no grammars.
+    /// This build was made without the feature `structured`, so it supports no grammars.
     #[error(
         "generator setting `grammar` needs a build with the feature structured: leave it out, or use such a build"
     )]
     NoGrammars,
-    /// A setting names a token that the vocabulary lacks.
+    /// A token in `logit_bias` is not in the vocabulary.
     #[error(
         "generator setting `logit_bias` names token {token}, but the vocabulary has {tokens}: give ids below that"
     )]
     NoSuchToken {
-        /// The id that was given.
+        /// The token's id as it was given.
         token: u32,
-        /// The number of tokens.
+        /// The number of tokens in the vocabulary.
         tokens: usize,
     },
     /// The engine refused the checkpoint.

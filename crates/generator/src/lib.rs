@@ -4,14 +4,14 @@
 //! time. Three decisions shape it:
 //!
 //! * **Nothing is read twice.** The prompt of a problem is read once and forked. The token that
-//!   closes a step has been sampled but not read. It waits until the chain continues, and is then
-//!   read once for all children of the step, which sample their first tokens from the same row.
-//! * **Memory is reserved before it is needed.** A step starts only if its longest form fits next
-//!   to everything already reserved, so a forward pass never runs out.
-//! * **Boundaries are looked for in bytes.** A boundary may span tokens. A token may hold half a
-//!   character, or the end of a step and the beginning of the next. Bytes after the end are *left
-//!   over* for the chains that continue from there. So the steps of a text do not depend on its
-//!   tokens; bytes become text only when the step is closed.
+//!   closes a step has been sampled but not read. It is read when a chain continues, once for all
+//!   children of the step: they sample their first tokens from the same row of logits.
+//! * **Memory is reserved before it is needed.** A step starts only if there is memory for its
+//!   longest form next to everything already reserved, so a forward pass never runs out of memory.
+//! * **Marks between steps are searched for in bytes.** A mark may span tokens. A token may hold
+//!   half a character, or the end of a step and the beginning of the next. Bytes after the end of a
+//!   step are *left over* for the chains that continue from there. So the steps of a text do not
+//!   depend on its tokens. Bytes become text only when a step is closed.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

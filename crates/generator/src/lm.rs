@@ -1,5 +1,4 @@
-//! The generator: its chains, the memory they may take, and sampling. [`calls`] has the calls of a
-//! search.
+//! The generator: its chains, memory and sampling. [`calls`] implements the trait `Generator`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,25 +15,26 @@ use crate::plan::Plans;
 
 mod calls;
 
-/// Samples steps from a language model over the engine's forkable cache.
+/// Samples steps from a language model, with the engine's cache shared between forked chains.
 #[derive(Debug)]
 pub struct LmGenerator {
     engine: Engine,
     tokenizer: Arc<Tokenizer>,
     book: ChainBook<Cache>,
     sampler: Sampler,
-    /// Chains that sample their next token from the logits at hand, each with its row.
+    /// Chains that sample their next token now, each with its row in the logits.
     sampling: Vec<(ChainId, usize)>,
-    /// The tokens sampled for `sampling`, in the same order.
+    /// The tokens that were sampled for `sampling`, in the same order.
     sampled: Vec<Sampled>,
-    /// A row of logits and its likeliest tokens, kept for their memory.
+    /// A row of logits and its likeliest tokens. Both are kept to use their memory again.
     row: Vec<f32>,
     likeliest: Vec<(u32, f32)>,
-    /// Rows of a forward pass and their items: empty between passes, kept for their memory.
+    /// The rows of a forward pass and their items. Empty between passes, but kept to use their
+    /// memory again.
     rows: Vec<Row>,
     items: Vec<Append<'static>>,
     branches: BranchPoints,
-    /// Pages reserved for active chains and not in use yet.
+    /// Pages that are reserved for active chains and not in use yet.
     reserved: usize,
     tokens_read: u64,
 }
@@ -44,17 +44,18 @@ type Chain = crate::book::Chain<Cache>;
 /// The tokens of a chain, and where their keys and values are.
 #[derive(Debug, Clone)]
 struct Cache {
-    /// Tokens of the prompt and all sampled tokens.
+    /// The tokens of the prompt and all tokens sampled since.
     history: Vec<u32>,
     place: Place,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// With the other chains that continue from the same branch point. Between steps, and until a
-    /// step has sampled its first token from the branch point's logits.
+    /// At a branch point, shared with other chains that continue from there. A chain is there
+    /// between steps, and until its next step has sampled its first token from the branch point's
+    /// logits.
     Branch(BranchId),
-    /// In a sequence of its own; the last token of the step is the next to be read.
+    /// In a sequence of its own. The newest token is not read yet.
     Own(SeqId),
 }
 
@@ -66,11 +67,11 @@ enum Row {
 }
 
 impl LmGenerator {
-    /// Creates a generator over `engine`'s model.
+    /// Makes a generator; `config` has the settings of problems that bring none of their own.
     ///
     /// # Errors
-    /// If a setting is out of range, the model gives no logits, the tokenizer does not fit it or
-    /// names no end-of-text token, or the chat template does not compile.
+    /// A setting is out of range, the model gives no logits, the tokenizer does not fit the model
+    /// or names no end-of-text token, or the chat template does not compile.
     pub fn new(
         engine: Engine,
         tokenizer: Arc<Tokenizer>,
@@ -99,67 +100,69 @@ impl LmGenerator {
         })
     }
 
-    /// The settings of [`new`](Self::new) as they act: settings left open come from the checkpoint.
+    /// Returns the settings of [`new`](Self::new) in effect: open settings have the checkpoint's
+    /// values.
     pub fn config(&self) -> &GeneratorConfig {
         &self.book.plans().defaults.config
     }
 
-    /// One line for each setting of the checkpoint's `generation_config.json` that is not followed.
+    /// Returns a line for each setting in the checkpoint's `generation_config.json` that has no
+    /// effect.
     pub fn notes(&self) -> &[String] {
         &self.tokenizer.generation().notes
     }
 
-    /// The engine that holds the model and the cache.
+    /// Returns the engine, which holds the model and the cache.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
     /// Lets a scorer use the cache memory that is neither in use nor reserved. The generator can
-    /// take all of it back.
+    /// take it back at any time.
     pub fn lend(&mut self, idle: Arc<IdleKv>) {
         self.engine.lend(idle);
     }
 
-    /// Limits the memory for rows of logits that are kept where chains may branch again: 64 MiB by
-    /// default. Rows beyond the limit are computed again, with the same results.
+    /// Limits the memory for logits that are kept where chains may branch again; 64 MiB by default.
+    /// Logits beyond the limit are computed again when they are needed, with the same results.
     pub fn limit_kept_logits(&mut self, bytes: usize) {
         self.branches.limit = bytes;
     }
 
-    /// The number of tokens read by the model so far. A prompt is read once, and a sampled token
-    /// once if its chain continues. Tokens whose cache was forgotten are read again, and so is the
-    /// last token before a branch if its logits were forgotten.
+    /// Returns the number of tokens that the model has read so far. A prompt is read once, and a
+    /// sampled token once if its chain continues. If a cache was forgotten, its tokens are read
+    /// again; if logits were forgotten, the last token before them is.
     pub fn tokens_read(&self) -> u64 {
         self.tokens_read
     }
 
-    /// The tokenizer of prompts and steps.
+    /// Returns the tokenizer with which prompts are written and steps read.
     pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
     }
 
-    /// Returns the prompt of a problem in tokens.
+    /// Returns the prompt of a problem as tokens, with the given steps.
     ///
     /// # Errors
-    /// If the template refuses the problem, or the prompt leaves no room in the context.
+    /// The template refuses the problem, or the prompt leaves no room in the context.
     pub fn prompt(&self, problem: impl Into<Problem>) -> Result<Vec<u32>, GenError> {
         let prompt = self.book.plans().defaults.prompts.prompt(&problem.into())?;
         Ok(prompt.tokens)
     }
 
-    /// The most tokens of its next step that a chain has to read: all but the one that closes the
-    /// step.
+    /// Returns the most tokens that a chain has to read for its next step: all but the last, which
+    /// closes the step and is read only when a chain continues.
     fn longest_read(chain: &Chain) -> usize {
         let longest = chain.plan.config.longest_step();
         longest.min(chain.room()).max(1) - 1
     }
 
-    /// The most pages that the rest of a step may still take.
+    /// Returns the most pages that the rest of a step may still take.
     fn pages_for_rest(&self, chain: &Chain, seq: SeqId) -> usize {
         let longest = chain.plan.config.longest_step();
         let step_left = longest.saturating_sub(chain.unfinished());
-        // The newest token is not read yet, and the last one never is: as many reads as tokens
-        // left.
+        // The newest token still has to be read and the last never is, so there are as many reads
+        // as tokens left.
         self.engine.pages_needed(seq, step_left.min(chain.room()))
     }
 
@@ -168,11 +171,11 @@ impl LmGenerator {
         let branch = self.branches.get(branch);
         let unread = branch.unread.len();
         let shared = self.engine.pages_needed(branch.seq, unread);
-        // Only the first chain that starts here pays for reading the branch point.
+        // Only the first chain that starts here reserves pages for reading the branch point.
         let reading = if branch.reserved { 0 } else { shared };
         let all = unread + Self::longest_read(chain);
         let all = self.engine.pages_needed(branch.seq, all);
-        // New pages, and the chain's copy of the last page that it shares.
+        // New pages, and a copy of the last page, which the chain shares with the branch point.
         reading + all.saturating_sub(shared) + 1
     }
 
@@ -181,7 +184,8 @@ impl LmGenerator {
         self.engine.reserve(pages);
     }
 
-    /// Pages that active chains may still take. All of them are decoding: none waits after a pass.
+    /// Returns the pages that active chains may still take. After a pass no active chain waits at a
+    /// branch point.
     fn count_reserved(&self) -> usize {
         let chains = self.book.active().iter().map(|&id| self.book.chain(id));
         chains
@@ -192,11 +196,10 @@ impl LmGenerator {
             .sum()
     }
 
-    /// Samples the next token of each chain in `sampling`, all in one call.
+    /// Samples the next token of each chain in `sampling`, in one call.
     fn sample(&mut self, logits: &Logits) -> Result<(), GenError> {
         let (book, sampling) = (&self.book, &self.sampling);
-        // A model may have more rows than the tokenizer has tokens: the ids beyond stand for
-        // nothing.
+        // A model may have more logits than the tokenizer has tokens; ids beyond are not sampled.
         let tokens = self.tokenizer.len();
         let (count, sampler) = (sampling.len(), &mut self.sampler);
         let outcome = self.engine.sample(
@@ -216,7 +219,7 @@ impl LmGenerator {
         })
     }
 
-    /// Samples like [`sample`](Self::sample), for chains that all start from one kept row.
+    /// Samples like [`sample`](Self::sample), but all chains use the same kept row of logits.
     fn sample_kept(&mut self, logits: &[f32]) {
         let (book, sampling) = (&self.book, &self.sampling);
         let logits = &logits[..self.tokenizer.len()];
@@ -231,7 +234,7 @@ impl LmGenerator {
         );
     }
 
-    /// Keeps the log-probabilities of the sampled tokens, for the chains that ask for them.
+    /// Stores log-probabilities of the sampled tokens, for chains whose settings ask for them.
     fn keep_logprobs(&mut self, logits: &Logits) -> Result<(), GenError> {
         let mut copied = None;
         for i in 0..self.sampling.len() {
@@ -239,7 +242,7 @@ impl LmGenerator {
             if self.book.chain(id).plan.config.logprobs.is_none() {
                 continue;
             }
-            // On a device the row is elsewhere, and only chains that ask pay for fetching it.
+            // A row may be in a device's memory; it is copied only for chains that need it.
             if copied != Some(row) {
                 self.engine
                     .copy_logits(logits, row, &mut self.row)
@@ -253,7 +256,7 @@ impl LmGenerator {
         Ok(())
     }
 
-    /// Keeps the log-probabilities of token `i` of `sampled`, which was sampled from `row`.
+    /// Stores log-probabilities of token `i` of `sampled`, which was sampled from `row`.
     fn keep_logprobs_of(&mut self, i: usize, row: &[f32]) {
         let ((id, _), sampled) = (self.sampling[i], self.sampled[i]);
         let Some(count) = self.book.chain(id).plan.config.logprobs else {
@@ -269,7 +272,8 @@ impl LmGenerator {
     fn advance(&mut self, i: usize) -> Option<StepOutput> {
         let ((id, _), sampled) = (self.sampling[i], self.sampled[i]);
         let (cache, closed) = self.book.push(id, sampled);
-        // Also the token that closes a step: its children read it, not this chain.
+        // The token that closes a step is in the history, too, but this chain does not read it: its
+        // children do.
         cache.history.push(sampled.token);
         let seq = match cache.place {
             Place::Branch(branch) => self.branches.detach(branch, &mut self.engine),
@@ -284,9 +288,9 @@ impl LmGenerator {
         closed
     }
 
-    /// The started chains without a sampled token, by their branch point.
+    /// Returns the started chains that have not sampled a token yet, by their branch point.
     fn waiting(&self) -> BTreeMap<BranchId, Vec<ChainId>> {
-        // Ordered, so that the rows of a pass do not depend on hashing.
+        // A map with an order, so that the rows of a pass do not depend on hashing.
         let mut waiting: BTreeMap<BranchId, Vec<ChainId>> = BTreeMap::new();
         for &id in self.book.active() {
             let chain = self.book.chain(id);
@@ -298,12 +302,12 @@ impl LmGenerator {
     }
 }
 
-/// The request to sample a chain's next token from row `row`.
+/// Returns what the sampler needs for a chain's next token, whose logits are in row `row`.
 fn choice(chain: &Chain, row: usize) -> SampleRow<'_> {
     let (params, draw) = chain.sampling();
     SampleRow {
         row,
-        // A penalty of 1 changes nothing: the sampler need not look at any token.
+        // A penalty of 1 changes nothing, so the sampler need not look at the history.
         history: if params.repetition_penalty == 1.0 {
             &[]
         } else {

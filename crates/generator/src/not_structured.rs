@@ -1,4 +1,5 @@
-//! Grammars in a build without the feature `structured`: all are refused.
+//! Replaces the module for grammars in builds without the feature `structured`: all grammars are
+//! refused.
 
 use beamgen_engine::Tokenizer;
 use beamgen_search::{GenError, Grammar};
@@ -6,7 +7,7 @@ use beamgen_search::{GenError, Grammar};
 use crate::error::Error;
 use crate::prompts::Prompt;
 
-/// The vocabulary of a build that compiles no grammar; there is none.
+/// The vocabulary for grammars. It has no value, since this build compiles no grammar.
 #[derive(Debug)]
 pub(crate) enum Vocabulary {}
 
@@ -20,7 +21,7 @@ impl Vocabulary {
     }
 }
 
-/// The place of a text in a grammar; there is none.
+/// The state of a grammar. It has no value, since this build compiles no grammar.
 #[derive(Debug)]
 pub(crate) enum Constraint {}
 
@@ -42,10 +43,10 @@ impl Constraint {
     }
 }
 
-/// Refuses every grammar.
+/// Refuses every grammar, since this build was made without the feature `structured`.
 ///
 /// # Errors
-/// [`Error::NoGrammars`], always.
+/// Always [`Error::NoGrammars`].
 pub fn check_grammar(_: &Grammar) -> Result<(), Error> {
     Err(Error::NoGrammars)
 }

@@ -1,4 +1,4 @@
-//! Plans: settings of a problem's chains, resolved against the checkpoint.
+//! Plans: the settings of problems, with open settings filled in from the checkpoint.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,26 +12,27 @@ use crate::prompts::Prompts;
 use crate::stops::Stops;
 use crate::structured::{Constraint, Vocabulary};
 
-/// The most settings that are kept resolved; others are resolved again when they come back.
+/// The most plans that are kept; others are made again when their settings come back.
 const MOST_PLANS: usize = 16;
 
-/// The settings of a generator's problems, each resolved once.
+/// The plans of a generator, one for all problems with the same settings.
 #[derive(Debug)]
 pub struct Plans {
-    /// The tokenizer of prompts and steps.
+    /// The tokenizer of the model.
     pub tokenizer: Arc<Tokenizer>,
-    /// The most tokens that the model holds.
+    /// The most tokens of prompt and chain together.
     pub context: usize,
     /// The settings that the generator was made with.
     pub defaults: Arc<WritingPlan>,
-    /// Other settings that problems had lately, the newest last.
+    /// Plans of other settings that problems had lately, the newest last.
     recent: VecDeque<Arc<WritingPlan>>,
-    /// The tokens in the form in which grammars need them; `None` before the first grammar.
+    /// The tokens in the form that grammars need; `None` before the first grammar.
     vocabulary: Option<Vocabulary>,
 }
 
 impl Plans {
-    /// Creates the plans of a generator with this tokenizer, whose model holds `context` tokens.
+    /// Makes the plans of a generator with this tokenizer, whose model has a context of `context`
+    /// tokens.
     ///
     /// # Errors
     /// The errors of [`WritingPlan::new`].
@@ -52,13 +53,13 @@ impl Plans {
         })
     }
 
-    /// Returns settings as they act; settings that cannot be followed are returned unchanged.
+    /// Returns the settings in effect; invalid settings are returned unchanged.
     pub fn resolve(&self, config: &GeneratorConfig) -> GeneratorConfig {
         let plan = WritingPlan::new(config, &self.tokenizer, self.context);
         plan.map_or_else(|_| config.clone(), |plan| plan.config)
     }
 
-    /// Refuses a problem that has no prompt with the generator's own settings.
+    /// Refuses a problem that has no valid prompt under the generator's own settings.
     ///
     /// # Errors
     /// The errors of [`Prompts::prompt`].
@@ -66,16 +67,17 @@ impl Plans {
         self.defaults.prompts.prompt(problem).map(drop)
     }
 
-    /// Returns the plan of problems with these settings, made once for all of them.
+    /// Returns the plan for these settings, the same for all problems that have them.
     ///
     /// # Errors
     /// The errors of [`WritingPlan::new`].
     pub fn get(&mut self, config: &GeneratorConfig) -> Result<Arc<WritingPlan>, Error> {
-        // Either form: a search may pass the settings as given or as resolved.
+        // A search may pass the settings as they were given or as they were resolved: both are
+        // known.
         if self.defaults.given == *config || self.defaults.config == *config {
             return Ok(Arc::clone(&self.defaults));
         }
-        // Resolving means compiling a chat template, which few problems should pay for.
+        // A new plan compiles a chat template, so plans of other settings are kept, too.
         let known = self.recent.iter().find(|plan| plan.given == *config);
         if let Some(known) = known {
             return Ok(Arc::clone(known));
@@ -94,29 +96,29 @@ impl Plans {
 /// Settings as they act. All chains of a problem share them.
 #[derive(Debug)]
 pub struct WritingPlan {
-    /// The settings as they were given.
+    /// The settings as they were given, some of them open.
     pub given: GeneratorConfig,
-    /// The settings as they act: those left open come from the checkpoint.
+    /// The settings in effect: open settings have the checkpoint's values.
     pub config: GeneratorConfig,
-    /// The parameters with which tokens are sampled.
+    /// The sampling parameters in the engine's type.
     pub sampling: SamplingParams,
-    /// The marks that end the text of a step.
+    /// The marks that end steps.
     pub cuts: Cuts,
-    /// The texts at which a chain stops.
+    /// The texts at which a chain stops, and whether they are part of its text.
     pub stops: Stops,
-    /// The writer of prompts.
+    /// The writer of prompts under these settings.
     pub prompts: Prompts,
-    /// Numbers that are added to the logits of tokens.
+    /// The numbers to add to logits, by token id.
     pub(crate) bias: Vec<(u32, f32)>,
-    /// The beginning of a text in the grammar of the settings.
+    /// The state of the grammar before any text; `None` without a grammar.
     pub(crate) grammar: Option<Constraint>,
 }
 
 impl WritingPlan {
-    /// Resolves settings against a checkpoint whose model holds `context` tokens.
+    /// Fills in open settings from a checkpoint whose model has a context of `context` tokens.
     ///
     /// # Errors
-    /// If a setting is out of range, the tokenizer names no end-of-text token, or the chat template
+    /// A setting is out of range, the tokenizer names no end-of-text token, or the chat template
     /// does not compile.
     pub fn new(
         given: &GeneratorConfig,
@@ -127,7 +129,7 @@ impl WritingPlan {
         let prompts = Prompts::new(Arc::clone(tokenizer), context, given)?;
         let mut config = given.clone();
         config.date = prompts.date();
-        // Settings given by the user come first, then the checkpoint's own.
+        // Settings of the user take precedence over those of the checkpoint.
         let sampling = from_search(config.sampling).or(tokenizer.generation().sampling);
         let sampling = sampling.params();
         config.sampling = sampling_settings(sampling);
@@ -170,8 +172,8 @@ impl WritingPlan {
     }
 }
 
-/// Converts to the engine's type. There are two types because the engine knows nothing of searches,
-/// and `search` nothing of engines.
+/// Converts settings to the engine's type. The engine does not depend on `search`, nor `search` on
+/// the engine, so each has its own type.
 fn from_search(settings: SamplingSettings) -> beamgen_engine::SamplingSettings {
     beamgen_engine::SamplingSettings {
         temperature: settings.temperature,
@@ -182,13 +184,13 @@ fn from_search(settings: SamplingSettings) -> beamgen_engine::SamplingSettings {
     }
 }
 
-/// Converts settings to the engine's parameters; a setting left open is that of the model's own
-/// distribution.
+/// Converts settings to the engine's parameters. Open settings leave the model's distribution
+/// unchanged.
 pub fn sampling_params(settings: SamplingSettings) -> SamplingParams {
     from_search(settings).params()
 }
 
-/// Converts the engine's parameters to settings that leave nothing open.
+/// Converts the engine's parameters to settings, none of which is open.
 pub fn sampling_settings(params: SamplingParams) -> SamplingSettings {
     SamplingSettings {
         temperature: Some(params.temperature),

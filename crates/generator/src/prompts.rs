@@ -6,36 +6,36 @@ use beamgen_search::{GenError, GeneratorConfig, GivenStep, Problem, Role, though
 use crate::cut::Cuts;
 use crate::error::Error;
 
-/// The prompt of a problem, as a generator reads it.
+/// The prompt of a problem as tokens, with the given text after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The tokens of the prompt, and after them those of the given steps and of `begun`.
+    /// The tokens of the prompt, then of the given steps, then of `begun`.
     pub tokens: Vec<u32>,
-    /// The tag of a thought that the prompt opens and leaves open, such as `<think>`.
+    /// The tag of a thought that the prompt leaves open, such as `<think>`.
     pub thought: Option<&'static str>,
-    /// The steps that the problem gives, those of its prefix included.
+    /// The given steps of the problem, and after them the whole steps of its prefix.
     pub given: Vec<GivenStep>,
-    /// The rest of the prefix: the beginning of the next step.
+    /// The rest of the prefix, with which the next step begins.
     pub begun: String,
-    /// The number of tokens of `begun`.
+    /// The number of tokens of `begun`, the last of `tokens`.
     pub begun_tokens: usize,
 }
 
 impl Prompt {
-    /// The number of tokens of the given steps and of `begun`.
+    /// Returns the number of tokens of the given steps and of `begun`.
     pub fn given_tokens(&self) -> usize {
         let steps: usize = self.given.iter().map(|step| step.tokens.len()).sum();
         steps + self.begun_tokens
     }
 
-    /// The tokens of the given steps and of `begun`.
+    /// Returns the tokens of the given steps and of `begun`.
     pub fn given_ids(&self) -> &[u32] {
         &self.tokens[self.tokens.len() - self.given_tokens()..]
     }
 }
 
 /// Refuses a problem whose texts (question, context, turns, tools, given steps, prefix, system
-/// prompt) cannot fit into the context, without cutting them into tokens as a whole.
+/// prompt) cannot fit into the context. The texts are not tokenised as a whole for that.
 ///
 /// # Errors
 /// [`GenError::TextTooLong`].
@@ -72,12 +72,11 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// Prepares the prompts of a generator with this tokenizer and these settings, whose model
-    /// holds `context` tokens.
+    /// Prepares prompts for a tokenizer and settings; the model has a context of `context` tokens.
     ///
     /// # Errors
-    /// If the tokenizer names no end-of-text token, the chat template does not compile, or the date
-    /// is invalid.
+    /// The tokenizer names no end-of-text token, the chat template does not compile, or the date is
+    /// invalid.
     pub fn new(
         tokenizer: Arc<Tokenizer>,
         context: usize,
@@ -106,31 +105,31 @@ impl Prompts {
         self.template.is_present()
     }
 
-    /// Returns the source of the checkpoint's chat template.
+    /// Returns the source of the checkpoint's chat template; `None` without one.
     pub fn chat_template(&self) -> Option<&str> {
         self.tokenizer.chat_template()
     }
 
-    /// The date that the template writes, if it writes one.
+    /// Returns the date that the template writes; `None` if it writes none.
     pub(crate) fn date(&self) -> Option<String> {
         self.template.date()
     }
 
-    /// The limit on texts that can be prompts.
+    /// Returns the limit that the texts of a problem have to keep.
     pub fn text_limit(&self) -> TextLimit {
         TextLimit::new(Arc::clone(&self.tokenizer), self.context)
     }
 
-    /// Writes the prompt of a problem and the steps that it gives, each followed by what ends it.
+    /// Writes the prompt of a problem and its given steps, each with a boundary at its end.
     ///
     /// # Errors
-    /// If the template refuses the problem, or no token is left in the context or for the chain.
+    /// The template refuses the problem, or no token is left in the context or for the chain.
     pub fn prompt(&self, problem: &Problem) -> Result<Prompt, GenError> {
         let system = self.system.as_deref();
-        // Before anything is tokenised: a text of gigabytes must not cost minutes.
+        // Before anything is tokenised: a text of gigabytes would take minutes.
         check_text(&self.text_limit(), problem, system)?;
         let text = self.text(problem, system)?;
-        // A chat template writes its special tokens itself.
+        // A chat template writes special tokens itself, so the tokenizer must not add them again.
         let special = !self.template.is_present();
         let mut tokens = self.encode(&text, special)?;
         if tokens.is_empty() {
@@ -142,18 +141,18 @@ impl Prompts {
             let mut steps: Vec<String> = steps.collect();
             let mut rest = problem.prefix.as_str();
             while let Some(end) = self.cuts.find(rest.as_bytes(), 0) {
-                // Marks are whole characters, so they end and begin between characters.
+                // Marks consist of whole characters, so the split is between characters.
                 let (step, after) = rest.split_at(end);
                 steps.push(step.to_owned());
                 rest = after;
             }
-            // Tokenised as one more step, so that its tokens are found as theirs are.
+            // The rest is treated as one more step, so that its tokens are found in the same way.
             if !rest.is_empty() {
                 steps.push(rest.to_owned());
             }
             let written = steps.concat();
-            // A chain samples after the tokens of the prompt, so those must not change when the
-            // steps are tokenised with it.
+            // The chain samples after the prompt's own tokens. Tokenised together with the steps,
+            // these tokens must be the same; otherwise the steps are tokenised separately.
             let whole = self.encode(&[&text, written.as_str()].concat(), special)?;
             let after = match whole.strip_prefix(&tokens[..]) {
                 Some(after) => after.to_vec(),
@@ -184,7 +183,7 @@ impl Prompts {
             begun_tokens,
         };
         let (given, most) = (prompt.given_tokens(), self.max_chain_tokens);
-        // Without given steps, a chain always has room for one token.
+        // Without given tokens a chain has room for at least one token.
         if given > 0 && given >= most {
             return Err(GenError::GivenTooLong {
                 given,
@@ -200,8 +199,8 @@ impl Prompts {
         Ok(prompt)
     }
 
-    /// Writes the prompt as text. A template that takes documents gets the context as documents,
-    /// another gets it before the question.
+    /// Writes the prompt as text. The context becomes the template's documents if the template
+    /// takes documents; otherwise it is put before the question.
     fn text(&self, problem: &Problem, system: Option<&str>) -> Result<String, GenError> {
         let refused = |error: beamgen_engine::TemplateError| GenError::Prompt(error.to_string());
         let (template, context, tools) = (&self.template, &problem.context, &problem.tools);
@@ -250,7 +249,7 @@ impl Prompts {
         tokens.map_err(|error| GenError::Prompt(error.to_string()))
     }
 
-    /// Steps with the tokens of each step by itself.
+    /// Tokenises each step separately.
     fn apart(&self, steps: Vec<String>) -> Result<Vec<GivenStep>, GenError> {
         let given = steps.into_iter().map(|text| {
             Ok(GivenStep {
@@ -262,8 +261,9 @@ impl Prompts {
         given.collect()
     }
 
-    /// The tokens of each step, if all of them together stand for the text of the steps. A token
-    /// that holds the end of one step and the beginning of the next belongs to the first.
+    /// Divides `tokens` among the steps, if together they are exactly the steps' text; `None`
+    /// otherwise. A token with the end of one step and the beginning of the next belongs to the
+    /// first.
     fn divided(&self, tokens: &[u32], steps: &[String]) -> Option<Vec<GivenStep>> {
         let (mut at, mut end, mut written) = (0, 0, Vec::new());
         let mut given = Vec::new();
@@ -271,7 +271,7 @@ impl Prompts {
             let (first, leftover) = (at, written.len() > end);
             end += text.len();
             while written.len() < end {
-                // Missing tokens end the attempt: the tokens do not stand for the steps' text.
+                // If tokens are missing, they do not stand for the text of the steps.
                 written.extend_from_slice(self.tokenizer.token_bytes(*tokens.get(at)?));
                 at += 1;
             }

@@ -1,34 +1,34 @@
-//! The texts at which a chain stops, and how they change the ends of steps.
+//! The texts at which a chain stops, and their effect on the ends of steps.
 //!
-//! Bytes are looked at one after the other, so the text of a chain does not depend on how tokens
-//! divide it. The stop that is complete first counts; of those complete at the same byte, the longest.
-//! A stop may hold a boundary, or lie across one: so a step that would end within what may become a
-//! stop ends before it, and the rest goes to the next step. If only white space would be left, the
-//! boundary ends no step.
+//! Bytes are read one by one, so the text of a chain does not depend on its division into tokens.
+//! The stop that is complete first counts; of several that are complete at the same byte, the
+//! longest. A stop may contain a boundary or begin before one. So if the end of a step may be the
+//! beginning of a stop, the step ends before it, and the rest goes to the next step. If only white
+//! space would be left of the step, the boundary does not end a step.
 
 use beamgen_search::GeneratorConfig;
 
 use crate::cut::Cuts;
 
-/// The texts at which a chain stops, in bytes.
+/// The texts at which a chain stops, as bytes.
 #[derive(Debug, Clone)]
 pub struct Stops {
     texts: Vec<Vec<u8>>,
-    /// Whether the text of a chain ends after the stop, not before it.
+    /// Whether the stop itself is part of the chain's text.
     include: bool,
 }
 
-/// The end of a step that its bytes show.
+/// The end of a step, found in its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
     /// The number of bytes that belong to the step.
     pub end: usize,
-    /// Whether the chain stops here.
+    /// Whether the chain stops with the step.
     pub stops: bool,
 }
 
 impl Stops {
-    /// Returns the stops of these settings.
+    /// Takes the stops from the settings `stop` and `include_stop`.
     pub fn of(config: &GeneratorConfig) -> Self {
         Self {
             texts: config.stop.iter().map(|s| s.clone().into_bytes()).collect(),
@@ -36,8 +36,9 @@ impl Stops {
         }
     }
 
-    /// Returns where a step that begins with `bytes` ends, if they show that and the first `seen`
-    /// of them do not. The first `given` bytes are not sampled: no stop begins in them.
+    /// Returns the end of the step that begins with `bytes`; `None` if more bytes are needed. The
+    /// first `seen` bytes are known not to show it. The first `given` bytes are not sampled, so no
+    /// stop begins in them.
     pub fn find(&self, cuts: &Cuts, bytes: &[u8], given: usize, seen: usize) -> Option<Shown> {
         if self.texts.is_empty() {
             let end = cuts.find(bytes, seen)?;
@@ -55,8 +56,8 @@ impl Stops {
         })
     }
 
-    /// Returns `cut`, or where the text before it begins that more bytes after `bytes` may complete
-    /// to a stop.
+    /// Returns `cut` or, if the end of `bytes` may be the beginning of a stop, the start of that
+    /// beginning, whichever is earlier.
     pub fn before_begun(&self, bytes: &[u8], given: usize, cut: usize) -> usize {
         let begun = self.texts.iter().filter_map(|stop| {
             let most = stop
@@ -69,7 +70,7 @@ impl Stops {
         begun.fold(cut, usize::min)
     }
 
-    /// Returns where the text ends if a stop is complete at the end of `bytes`.
+    /// Returns the end of the chain's text if a stop is complete at the end of `bytes`.
     fn completed(&self, bytes: &[u8], given: usize) -> Option<usize> {
         let sampled = bytes.get(given..)?;
         let stops = self.texts.iter().filter(|stop| sampled.ends_with(stop));
@@ -101,7 +102,8 @@ mod tests {
         (Cuts::of(&config), Stops::of(&config))
     }
 
-    /// The steps of a chain whose bytes come in pieces after `given`, and whether it stopped.
+    /// Returns the steps of a chain whose bytes come in pieces after `given`, and whether the chain
+    /// stopped.
     fn steps<'a>(
         (cuts, stops): &(Cuts, Stops),
         given: &str,
@@ -136,9 +138,9 @@ mod tests {
         let lines = |stop: &[&str]| marks(&["\n"], &[], stop, false);
         for (marks, text, expected, stopped) in [
             (lines(&["Q:"]), "a\nb Q: c", "a\n|b ", true),
-            // A stop at the beginning of a step leaves it empty.
+            // A stop at the beginning of a step leaves an empty step.
             (lines(&["Q:"]), "a\nQ: c", "a\n|", true),
-            // The boundary is held back where the stop may still follow.
+            // The boundary may be the beginning of the stop, so it goes to the next step.
             (lines(&["\n\n"]), "a\nb\n\nc", "a|\nb|", true),
             (lines(&["\n\n"]), "a\nb\nc", "a|\nb|\nc", false),
             (lines(&["\n"]), "a\nb", "a", true),
@@ -174,8 +176,8 @@ mod tests {
     }
 
     proptest! {
-        /// The text ends before the first stop, and nothing else changes it or its steps,
-        /// however tokens divide it.
+        /// The chain's text ends before the first stop. Otherwise its text and steps are those
+        /// without stops, for every division into tokens.
         #[test]
         fn tokens_do_not_matter(
             text in "[ab\n#é]{0,40}",

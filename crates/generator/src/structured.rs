@@ -1,5 +1,4 @@
-//! Texts that follow a grammar: the tokens that a chain may sample next, from the crate
-//! `llguidance`.
+//! Grammars, with the crate `llguidance`: the tokens that a chain may sample next.
 
 use std::sync::Arc;
 
@@ -13,17 +12,18 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::prompts::Prompt;
 
-/// White space between the parts of a value. Unbounded white space would let a chain at a high
-/// temperature write nothing else.
+/// The white space between the parts of a JSON text. It is limited, since a chain at a high
+/// temperature could otherwise write nothing but white space.
 const WHITE_SPACE: &str = r"[ \t]{1,8}|[ \t]{0,8}\r?\n[ \t]{0,64}";
 
-/// The most bytes of a token that is used. The crate panics at tokens of more than 1024.
+/// The most bytes of a token that grammars use. `llguidance` panics at tokens of more than 1024
+/// bytes.
 const LONGEST: usize = 512;
 
-/// The key of a schema with which it could change how it is followed.
+/// The key with which a schema could change how `llguidance` follows it.
 const OPTIONS: &str = "x-guidance";
 
-/// The tokens of a generator, in the form in which grammars are compiled for them.
+/// The tokens of a generator, in the form in which grammars need them.
 pub(crate) struct Vocabulary(ParserFactory);
 
 impl std::fmt::Debug for Vocabulary {
@@ -36,11 +36,11 @@ impl Vocabulary {
     pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Self, Error> {
         let tokens = (0..tokenizer.len() as u32).map(|id| {
             let bytes = tokenizer.token_bytes(id);
-            // Special tokens are never part of a text, and a token without bytes is in no grammar.
+            // Special tokens are never part of a text. A token without bytes fits no grammar.
             let is_text = !tokenizer.is_special(id)
                 && !tokenizer.is_eos(id)
                 && bytes.len() <= LONGEST
-                // No text has this byte, with which the crate marks special tokens.
+                // No valid text has this byte, with which `llguidance` marks special tokens.
                 && !bytes.contains(&TokTrie::SPECIAL_TOKEN_MARKER);
             if is_text { bytes.to_vec() } else { Vec::new() }
         });
@@ -59,15 +59,15 @@ impl Vocabulary {
         let factory = ParserFactory::new_simple(&tokens);
         let mut factory = factory.map_err(|error| Error::Grammar(first_line(&error)))?;
         factory.quiet();
-        // Messages with the state of a parser would have the text of a chain in them.
+        // Detailed messages would contain the text of a chain.
         factory.limits_mut().verbose_errors = false;
         Ok(Self(factory))
     }
 
-    /// Compiles a grammar.
+    /// Compiles a grammar for these tokens.
     ///
     /// # Errors
-    /// The schema is wrong, too large, or has a keyword that cannot be followed.
+    /// The schema is invalid or too large, or has a keyword that is not supported.
     pub(crate) fn compile(&self, grammar: &Grammar) -> Result<Constraint, Error> {
         let any_object = json!({"type": "object"});
         let mut schema = match grammar {
@@ -99,10 +99,11 @@ impl Vocabulary {
     }
 }
 
-/// The place of a chain's text in its grammar.
+/// The state of a grammar after a text.
 pub(crate) struct Constraint {
     matcher: Matcher,
-    /// The tokens that may come next, one bit each. Forks share it until their next token.
+    /// The tokens that may come next, one bit for each. Forks share the list until one gets a
+    /// token.
     allowed: Arc<Vec<u32>>,
 }
 
@@ -116,19 +117,20 @@ impl std::fmt::Debug for Constraint {
 }
 
 impl Constraint {
-    /// Returns the place of a second chain with the same text.
+    /// Returns the same state for a second chain with the same text.
     pub(crate) fn fork(&self) -> Self {
         Self {
-            // A plain clone would share the parser's memory with its original.
+            // A plain clone would share the parser's state with the original.
             matcher: self.matcher.deep_clone(),
             allowed: Arc::clone(&self.allowed),
         }
     }
 
-    /// Returns the place after the steps that a problem gives, from the beginning of the text.
+    /// Returns the state after the given steps of a problem, starting with an empty text.
     ///
     /// # Errors
-    /// The steps do not fit, or the prompt opens a thought, whose text has no such form.
+    /// The steps do not follow the grammar, or the prompt opens a thought, to which it does not
+    /// apply.
     pub(crate) fn after(&self, prompt: &Prompt) -> Result<Self, GenError> {
         if let Some(tag) = prompt.thought {
             return Err(GenError::Settings(format!(
@@ -147,15 +149,16 @@ impl Constraint {
         Ok(place)
     }
 
-    /// The tokens that may come next, one bit each.
+    /// Returns the tokens that may come next, one bit for each.
     pub(crate) fn allowed(&self) -> &[u32] {
         &self.allowed
     }
 
-    /// Moves on by a token, which is not an end of the text.
+    /// Advances by a token that does not end the text.
     ///
     /// # Errors
-    /// The token does not fit, or the grammar needs more work at this place than is allowed.
+    /// The token does not follow the grammar, or the next tokens cannot be found with a limited
+    /// effort.
     pub(crate) fn push(&mut self, token: u32) -> Result<(), String> {
         let consumed = self.matcher.consume_token(token);
         consumed.map_err(|error| first_line(&error))?;
@@ -170,10 +173,10 @@ impl Constraint {
     }
 }
 
-/// Checks a grammar without a generator.
+/// Checks whether a grammar can be compiled, without a generator.
 ///
 /// # Errors
-/// The schema is wrong, too large, or has a keyword that cannot be followed.
+/// The schema is invalid or too large, or has a keyword that is not supported.
 pub fn check_grammar(grammar: &Grammar) -> Result<(), Error> {
     Vocabulary::of(ApproximateTokEnv::single_byte_env())?
         .compile(grammar)

@@ -1,11 +1,12 @@
-//! Times the scoring of one step after the other: with the caches kept, the tenth step costs about
-//! as much as the first.
+//! Measures the time to score the steps of a chain one after the other. With its caches, a reward
+//! model takes about as long for the tenth step as for the first.
 //!
 //!     cargo run --release -p beamgen-prm --example steps -- models/abacus/prm chains=64 steps=10 tokens=24
 //!
 //! `chains` chains of one problem grow by a step of `tokens` tokens each, and each call scores the
-//! new step of all. The prompt is read before. Median of `repeat` runs; `again` is the cost of
-//! reading all chains from their beginning at the same length, as a scorer without a cache does.
+//! new step of every chain. The prompt is read before. Times are medians of `repeat` runs. `again`
+//! is the time to read all chains of that length from their beginning, as a scorer without a cache
+//! does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = ThreadPool::new(numbers["threads"]);
     let mut prm = RewardModel::load(folder, None, None, EngineConfig::default(), pool)?;
 
-    // Every step has the same number of tokens, every chain other words.
+    // Every step has the same number of tokens; the words differ from chain to chain.
     let text = |chain: usize, step: usize| -> Result<String, beamgen_engine::Error> {
         let mut text = String::new();
         let mut at = chain + 3 * step;
@@ -112,8 +113,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             prm.release(id);
         }
         prm.release(root);
-        // Only the first, the middle and the last: each takes as long as all of the others
-        // together.
+        // Only the first, the middle and the last step: reading all chains again takes as long as
+        // all the steps before together.
         for step in [0, steps / 2, steps - 1] {
             let whole: Vec<Vec<&str>> = texts
                 .iter()

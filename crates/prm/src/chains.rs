@@ -1,5 +1,4 @@
-//! Caches of prompts and chains, the tokens to make them again, and the order in which they are
-//! forgotten.
+//! The caches of prompts and chains, and the tokens to fill a cache again after it was forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,7 @@ pub(crate) struct Prompt {
     pub text: String,
     pub tokens: Vec<u32>,
     pub seq: Seq,
-    /// Whether the prompt was read into `seq`, which is empty otherwise.
+    /// Whether the prompt was read into `seq`; otherwise `seq` is empty.
     pub read: bool,
     chains: usize,
     used: u64,
@@ -28,14 +27,15 @@ pub(crate) struct Chain {
     pub steps: usize,
     /// The lowest score of the steps so far.
     pub lowest: f32,
-    /// The cache of prompt and tokens; `None` if nothing is scored yet or it was forgotten.
+    /// The cache of prompt and tokens; `None` before the first step is scored, or if it was
+    /// forgotten.
     pub seq: Option<Seq>,
     used: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
-    // Ordered maps: which of equally old caches is forgotten must not depend on hashing.
+    // Ordered maps: if two caches are equally old, hashing must not decide which is forgotten.
     prompts: BTreeMap<u64, Prompt>,
     chains: BTreeMap<ScoreId, Chain>,
     next: u64,
@@ -44,7 +44,8 @@ pub(crate) struct Chains {
 
 impl Chains {
     fn next(&mut self) -> u64 {
-        // Prompts and chains count together, so that no number stands for both.
+        // Prompts and chains are numbered together, so a prompt and a chain never have the same
+        // number.
         self.next += 1;
         self.next
     }
@@ -137,8 +138,8 @@ impl Chains {
         self.prompt_mut(prompt).used = clock;
     }
 
-    /// Forgets the least recently used cache that none of `pinned` needs: a chain's if there is
-    /// one, else a prompt's. Returns whether there was such a cache.
+    /// Forgets the least recently used cache that none of `pinned` needs: the cache of a chain or,
+    /// if there is none, that of a prompt. Returns whether a cache was forgotten.
     pub(crate) fn forget_oldest(
         &mut self,
         pinned: &BTreeSet<ScoreId>,
@@ -163,7 +164,7 @@ impl Chains {
         let Some((_, prompt)) = oldest else {
             return false;
         };
-        // Emptied, not freed: chains fork the same sequence after the prompt was read again.
+        // Emptied, not freed: when the prompt is read again, chains fork the same sequence.
         engines.truncate(prompt.seq, 0);
         prompt.read = false;
         true

@@ -1,12 +1,12 @@
-//! The engine of a reward model, and that of a reference model in step with it.
+//! The engine of a reward model and, for a log-ratio, the engine of the reference model.
 
 use beamgen_engine::{Append, DeviceHead, Engine, Error, KvStats, Output, Rows, SeqId, Want};
 use beamgen_search::Memory;
 
-/// The most bytes of logits that are held at once.
+/// The most bytes of logits that are in memory at once.
 const LOGIT_BYTES: usize = 64 << 20;
 
-/// A sequence of tokens, in each of the engines.
+/// A sequence of tokens that all engines hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seq {
     body: SeqId,
@@ -40,7 +40,7 @@ impl Engines {
         }
     }
 
-    /// The reference model's engine and its sequence, if there is a reference model.
+    /// Returns the reference model's engine and its sequence; `None` without a reference model.
     fn second(&mut self, seq: Seq) -> Option<(&mut Engine, SeqId)> {
         self.reference.as_mut().zip(seq.reference)
     }
@@ -67,13 +67,13 @@ impl Engines {
         }
     }
 
-    /// Pages that each engine needs to append `extra_tokens` tokens.
+    /// Returns the number of pages that each engine needs to append `extra_tokens` tokens.
     pub(crate) fn pages_needed(&self, seq: Seq, extra_tokens: usize) -> usize {
-        // A reference model needs as many, because its pages have the same number of tokens.
+        // The reference model needs as many pages: its pages hold the same number of tokens.
         self.body.pages_needed(seq.body, extra_tokens)
     }
 
-    /// Pages that `tokens` tokens fill in each engine.
+    /// Returns the number of pages that `tokens` tokens fill in each engine.
     pub(crate) fn pages(&self, tokens: usize) -> usize {
         tokens.div_ceil(self.body.page_size())
     }
@@ -82,23 +82,24 @@ impl Engines {
         self.least(|kv| kv.pages_free)
     }
 
-    /// Pages that are not borrowed: nobody can ask for them back.
+    /// Returns the number of pages that the engines own; borrowed pages, which have to be given
+    /// back, do not count.
     pub(crate) fn pages_own(&self) -> usize {
         self.least(|kv| kv.pages_own)
     }
 
-    /// Whether more pages are in use than allowed, because borrowed ones were asked for.
+    /// Whether more pages are in use than allowed, because the generator asked for borrowed pages.
     pub(crate) fn is_over(&self) -> bool {
         self.all().any(|engine| engine.kv().pages_over > 0)
     }
 
     fn least(&self, pages: impl Fn(KvStats) -> usize) -> usize {
-        // The engine with less room decides, because both hold the same sequences.
+        // Both engines hold the same sequences, so the engine with fewer pages decides.
         let counts = self.all().map(|engine| pages(engine.kv()));
         counts.min().unwrap_or_default()
     }
 
-    /// The most tokens of a chain that every engine can hold.
+    /// Returns the most tokens of a chain that every engine can hold.
     pub(crate) fn context(&self) -> usize {
         let contexts = self
             .all()
@@ -112,7 +113,7 @@ impl Engines {
         reference.map_or(body, |reference| body.beside(reference))
     }
 
-    /// Reads tokens into the caches and computes no rows of output.
+    /// Reads tokens into the caches without computing outputs.
     pub(crate) fn read(&mut self, reads: &[Read]) -> Result<(), Error> {
         fill(&mut self.body, reads, |seq| Some(seq.body))?;
         match &mut self.reference {
@@ -126,7 +127,7 @@ impl Engines {
         self.body.forward(&marked(reads, marks), Output::Hidden)
     }
 
-    /// Outputs of a head on the device at `marks` of each read.
+    /// Returns the outputs of a head on the device, for the rows at `marks` of each read.
     pub(crate) fn read_out(
         &mut self,
         reads: &[Read],
@@ -136,7 +137,8 @@ impl Engines {
         self.body.read_out(&marked(reads, marks), head)
     }
 
-    /// Computes the log-ratio of the tokens in `targets`, which the last rows of each read predict.
+    /// Returns the log-ratios of `targets`, the last tokens of each read: the log-probability in
+    /// the reward model less that in the reference model.
     pub(crate) fn log_ratios(
         &mut self,
         reads: &[Read],
@@ -181,7 +183,7 @@ fn fill(
             })
         })
         .collect();
-    // Without wanted rows, `Hidden` only spares the logits.
+    // No row is wanted, so nothing is returned; `Hidden` avoids computing logits.
     engine.forward(&items, Output::Hidden)?;
     Ok(())
 }
@@ -195,13 +197,13 @@ fn memory(engine: &Engine) -> Memory {
     }
 }
 
-/// The most rows of logits that are held at once, at least one.
+/// Returns the most rows of logits that are in memory at once; at least one.
 pub(crate) fn most_logits(vocab: usize) -> usize {
     (LOGIT_BYTES / (size_of::<f32>() * vocab)).max(1)
 }
 
-/// Computes the log-probabilities of `targets`, a slice of rows at a time: with a vocabulary of 152
-/// 000, a row of logits has 0.6 MB.
+/// Returns the log-probabilities of `targets`. Rows are computed in slices, since a row of logits
+/// has 0.6 MB with a vocabulary of 152000.
 fn log_probs(
     engine: &mut Engine,
     seqs: &[SeqId],
@@ -219,10 +221,11 @@ fn log_probs(
         while at < reads.len() && room > 0 {
             let tokens = &reads[at].tokens;
             let to = tokens.len().min(from + room);
-            // Only the last rows predict targets: the tokens before them were scored earlier.
+            // Only the last rows predict targets: earlier tokens were scored by an earlier call.
             let unwanted = tokens.len() - targets[at].len();
             let wanted: Vec<usize> = (unwanted.max(from)..to).map(|i| i - from).collect();
-            // Tokens without a wanted row count, too: the bound then holds for any mix of reads.
+            // Tokens without a wanted row count, too. That makes slices smaller than necessary,
+            // never larger.
             room -= to - from;
             pieces.push((at, &tokens[from..to], wanted));
             if to == tokens.len() {

@@ -9,19 +9,19 @@ pub enum Error {
     /// A spec's file cannot be read.
     #[error("{}: {source}", path.display())]
     Unreadable {
-        /// Path of the file.
+        /// The file as it was named or found.
         path: PathBuf,
-        /// The system's error.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A spec's file that is not valid.
+    /// A spec's file is not a valid spec in TOML or JSON.
     #[error("{}:{line}: {reason}", path.display())]
     SpecFile {
-        /// Path of the file.
+        /// The file as it was named or found.
         path: PathBuf,
-        /// Line of the error, from 1.
+        /// The line of the error, from 1.
         line: usize,
-        /// The error at that line.
+        /// The parser's message, in one line.
         reason: String,
     },
     /// Fields of a spec that contradict each other.
@@ -29,9 +29,9 @@ pub enum Error {
     Spec {
         /// The family's name, or the file.
         spec: String,
-        /// The field at fault, such as `step.tag`.
+        /// The field at fault as a path, such as `step.tag`.
         field: &'static str,
-        /// The fault, written to follow the field's name.
+        /// The fault, as the rest of a sentence that begins with the field.
         reason: String,
     },
     /// A spec that cannot be run with a checkpoint.
@@ -39,30 +39,30 @@ pub enum Error {
     Unfit {
         /// The family's name, or the file.
         spec: String,
-        /// The field that does not fit, such as `step.tag`.
+        /// The field that does not fit as a path, such as `step.tag`.
         field: &'static str,
-        /// Path of the checkpoint.
+        /// The folder or file of the checkpoint.
         model: PathBuf,
-        /// The reason why the checkpoint cannot be read that way.
+        /// The reason why the checkpoint cannot be read in that way.
         reason: String,
     },
-    /// A format that is neither the name of a family nor a file.
+    /// A name of a format that is neither a family nor an existing file.
     #[error("invalid PRM format {name:?}: use one of {known}, or the path of a TOML file")]
     UnknownFormat {
-        /// The name that was given.
+        /// The name as it was given.
         name: String,
-        /// The names of the families.
+        /// The names of all families, separated by commas.
         known: String,
     },
-    /// A checkpoint that no family recognises.
+    /// A checkpoint without a `prm.toml` or `prm.json` that no family recognises.
     #[error(
         "{}: not recognised as a reward model: name its format ({known}) or put a prm.toml next to its config.json",
         model.display()
     )]
     NotRecognised {
-        /// Path of the checkpoint.
+        /// The folder or file of the checkpoint.
         model: PathBuf,
-        /// The names of the families.
+        /// The names of all families, separated by commas.
         known: String,
     },
     /// A file of the checkpoint is missing or broken.

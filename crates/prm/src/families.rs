@@ -1,4 +1,4 @@
-//! The bundled families, and the choice of one for a checkpoint.
+//! The bundled families of reward models, and the choice of a family for a checkpoint.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ macro_rules! families {
     };
 }
 
-/// Names and TOML texts of the families. A checkpoint belongs to the first that recognises it.
-/// `step-token` is the first, because `prm.json` files are variants of it.
+/// The names and TOML texts of the families. A checkpoint belongs to the first family that
+/// recognises it. `step-token` must be at index 0, since `from_json` changes that family.
 const FAMILIES: [(&str, &str); 9] = families![
     "step-token",
     "reasonflux-prm-7b",
@@ -29,29 +29,29 @@ const FAMILIES: [(&str, &str); 9] = families![
     "implicit-prm",
 ];
 
-/// Files of a checkpoint that contain its spec.
+/// The files of a checkpoint that may contain its spec; `prm.toml` comes first.
 const TOML: &str = "prm.toml";
 const JSON: &str = "prm.json";
 
 impl PrmSpec {
-    /// The names of the families, in the order in which they are tried.
+    /// Iterates over the names of the families, in the order in which they are tried.
     pub fn names() -> impl Iterator<Item = &'static str> {
         FAMILIES.iter().map(|(name, _)| *name)
     }
 
-    /// Returns the family of that name; `None` if there is none.
+    /// Returns the family with this name; `None` if there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let (name, text) = FAMILIES.iter().find(|family| family.0 == name)?;
-        // Never `None` for a known name: a test reads the text of every family.
+        // The text of a family cannot fail: a test parses all of them.
         Self::from_toml(text, name).ok()
     }
 
-    /// Returns the family of that name, or else reads the file at that path
+    /// Returns the family with this name; if there is none, reads the file at this path
     /// ([`from_file`](Self::from_file)).
     ///
     /// # Errors
-    /// [`Error::UnknownFormat`] if neither exists, or the file's error.
+    /// [`Error::UnknownFormat`] if there is neither a family nor a file, or an error of the file.
     pub fn choose(name_or_path: &str) -> Result<Self, Error> {
         if let Some(spec) = Self::named(name_or_path) {
             return Ok(spec);
@@ -62,8 +62,8 @@ impl PrmSpec {
             .is_some_and(|extension| extension == "toml")
             || path.is_file()
         {
-            // A path that ends in .toml and does not exist gets the file's error, not that of a
-            // name.
+            // If a path that ends in .toml does not exist, the error is about the file and not
+            // about a name.
             return Self::from_file(path);
         }
         Err(Error::UnknownFormat {
@@ -72,11 +72,11 @@ impl PrmSpec {
         })
     }
 
-    /// Returns the spec of a checkpoint: from its `prm.toml`, from its `prm.json`, or the family
-    /// that recognises its `config.json`, tensors and name.
+    /// Returns the spec of a checkpoint: its `prm.toml`, its `prm.json`, or the first family that
+    /// recognises its `config.json`, tensors and name.
     ///
     /// # Errors
-    /// [`Error::NotRecognised`], or the file's error.
+    /// [`Error::NotRecognised`], or an error of a file.
     pub fn of(checkpoint: &Checkpoint, weights: &Weights) -> Result<Self, Error> {
         if let Some(text) = checkpoint.text(TOML)? {
             return Self::from_toml(&text, &checkpoint.path_of(TOML).display().to_string());
@@ -95,8 +95,8 @@ impl PrmSpec {
             })
     }
 
-    /// Reads a `prm.json`, which `beamgen train` writes: the family `step-token` with the model's
-    /// own step token and tensors.
+    /// Reads a `prm.json`, which `beamgen train` writes. It is the family `step-token` with the
+    /// step token and the tensors of this model.
     pub(crate) fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
         let exported: Exported = serde_json::from_str(text).map_err(|error| Error::SpecFile {
             path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Heads and normalisers: from a hidden state to a probability.
+//! Heads and normalisers, which turn a hidden state into a probability.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::spec::{HeadSpec, LayerSpec, Normaliser, PrmSpec};
 use crate::writer::{Fault, fault};
 
-/// The fault of a log-ratio between models of which one gives no logits.
+/// The message if one of the models of a log-ratio has no language-model head.
 pub(crate) const NO_LOGITS: &str = "both models need a language-model head";
 
 /// Linear layers with `ReLU` between them.
@@ -17,7 +17,7 @@ pub struct Head {
     layers: Vec<Layer>,
 }
 
-/// Weight `[outputs, inputs]` and bias `[outputs]`.
+/// A linear layer with a weight `[outputs, inputs]`, row by row, and a bias `[outputs]`.
 #[derive(Debug, Clone, PartialEq)]
 struct Layer {
     weight: Vec<f32>,
@@ -25,7 +25,7 @@ struct Layer {
 }
 
 impl Head {
-    /// A head of one linear output; `weight` is `[hidden]`.
+    /// Makes a head with one output; `weight` is `[hidden]`.
     #[must_use]
     pub fn linear(weight: Vec<f32>, bias: f32) -> Self {
         let bias = vec![bias];
@@ -34,7 +34,7 @@ impl Head {
         }
     }
 
-    /// Loads the head that a spec names; `None` for a log-ratio, which needs no hidden states.
+    /// Loads the head of a spec; `None` for a log-ratio, which needs no hidden states.
     pub(crate) fn load(
         spec: &HeadSpec,
         weights: &Weights,
@@ -68,8 +68,8 @@ impl Head {
         Ok(Self { layers: loaded })
     }
 
-    /// Checks what [`load`](Self::load) would refuse, before the model is loaded. Returns the
-    /// number of outputs; `None` for a log-ratio, which needs no hidden states.
+    /// Finds the faults that [`load`](Self::load) would find, without loading the model. Returns
+    /// the number of outputs; `None` for a log-ratio, which has no head.
     pub(crate) fn check(
         spec: &HeadSpec,
         config: &ModelConfig,
@@ -93,12 +93,11 @@ impl Head {
         }
     }
 
-    /// The number of values of a hidden state.
+    /// Returns the size of the hidden states that the head reads.
     pub(crate) fn inputs(&self) -> usize {
         self.layers.first().map_or(0, Layer::inputs)
     }
 
-    /// The number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.layers.last().map_or(0, |layer| layer.bias.len())
     }
@@ -111,11 +110,12 @@ impl Head {
             .collect()
     }
 
-    /// Computes the outputs for a hidden state `[hidden]`, always summed in the same order.
+    /// Computes the outputs for a hidden state `[hidden]`. Sums have a fixed order, so results are
+    /// reproducible.
     pub(crate) fn forward(&self, hidden: &[f32]) -> Vec<f64> {
         let mut values: Vec<f64> = hidden.iter().map(|&x| f64::from(x)).collect();
         for (i, layer) in self.layers.iter().enumerate() {
-            // `ReLU` is between the layers, not before the first.
+            // `ReLU` comes between the layers, so not before the first.
             if i > 0 {
                 for x in values.iter_mut() {
                     *x = x.max(0.0);
@@ -173,7 +173,7 @@ impl Layer {
     }
 
     fn forward(&self, x: &[f64]) -> Vec<f64> {
-        // Chunks of 0 would panic, where a head has no weights.
+        // A chunk size of 0 would panic; a head without weights has 0 inputs.
         let rows = self.weight.chunks_exact(self.inputs().max(1));
         rows.zip(&self.bias)
             .map(|(row, &bias)| dot(row, x) + f64::from(bias))
@@ -181,7 +181,8 @@ impl Layer {
     }
 }
 
-/// Sums in eight lanes, so that the compiler finds vector instructions. The order is fixed.
+/// Returns the dot product. Eight separate sums let the compiler use vector instructions; the order
+/// of additions is fixed.
 fn dot(w: &[f32], x: &[f64]) -> f64 {
     const LANES: usize = 8;
     let mut sums = [0.0; LANES];
@@ -199,7 +200,7 @@ fn dot(w: &[f32], x: &[f64]) -> f64 {
 const TOKENS: &str = "head.tokens";
 const NO_HEAD: &str = "the model has no language-model head";
 
-/// The ids of the tokens whose rows of the language-model head make a head.
+/// Returns the ids of the label tokens. Each text must be exactly one token of the model.
 fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault> {
     let ids: Vec<u32> = tokens
         .iter()
@@ -216,7 +217,8 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
         })
         .collect::<Result<_, _>>()?;
     for (i, id) in ids.iter().enumerate() {
-        // Softmax over the same token twice would halve its share.
+        // If a token were there twice, softmax would count it twice and lower the other
+        // probabilities.
         if let Some(first) = ids[..i].iter().position(|other| other == id) {
             let (a, b) = (&tokens[first], &tokens[i]);
             let reason = format!("{a:?} and {b:?} are the same token of the model, {id}");
@@ -227,8 +229,8 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
 }
 
 impl PrmSpec {
-    /// Returns the ids of the label tokens that a head of tokens reads; `None` for other heads.
-    /// `model` is a path for messages.
+    /// Returns the ids of the label tokens whose logits the head reads; `None` for other heads.
+    /// `model` is a path for error messages.
     ///
     /// # Errors
     /// [`Error::Unfit`] if a label is not one token of the model.
@@ -245,7 +247,7 @@ impl PrmSpec {
     }
 }
 
-/// Makes a layer of the label tokens' rows of the language-model head.
+/// Makes a layer from the rows of the language-model head that belong to the label tokens.
 fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result<Layer, Fault> {
     let mut weight = Vec::new();
     for id in token_ids(tokens, tokenizer)? {
@@ -258,7 +260,7 @@ fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result
 }
 
 impl Normaliser {
-    /// Refuses a normaliser that does not fit a head with `outputs` outputs.
+    /// Refuses a normaliser that cannot work with `outputs` numbers.
     pub(crate) fn check(self, outputs: usize) -> Result<(), Fault> {
         let reason = match self {
             Self::Softmax(_) if outputs == 1 => {
@@ -275,12 +277,12 @@ impl Normaliser {
         Err(fault("normaliser", reason))
     }
 
-    /// Returns the probability for the outputs of a head; `None` if it is NaN or an output is
-    /// missing.
+    /// Returns the probability for the outputs of a head; `None` if the result is NaN or there are
+    /// too few outputs.
     pub fn probability(self, outputs: &[f64]) -> Option<f32> {
         let value = match self {
             Self::Softmax(class) => {
-                // Without the largest output the exponentials could overflow.
+                // The largest output is subtracted: without that the exponentials could overflow.
                 let most = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let sum: f64 = outputs.iter().map(|x| (x - most).exp()).sum();
                 (outputs.get(class)? - most).exp() / sum

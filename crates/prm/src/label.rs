@@ -1,7 +1,7 @@
-//! The label that a generator may write before a step.
+//! Removal of the label, such as `Step 3:`, that a generator may write before a step.
 
-/// Returns `step` without a label such as `Step 3:`, `## Step 3.` or `**Step 3:**` before it. A
-/// step that consists of a label keeps it.
+/// Returns `step` without a label such as `Step 3:`, `## Step 3.` or `**Step 3:**` at its
+/// beginning. A step that is only a label stays as it is.
 pub(crate) fn without_label(step: &str) -> &str {
     match after_label(step) {
         Some(rest) if !rest.trim().is_empty() => rest.trim_start(),

@@ -1,11 +1,10 @@
 //! Process reward models: a probability for each step of a chain.
 //!
-//! A reward model is a decoder and a way to read it. That way is how the chain is written and at
-//! which positions it is read. It includes the head, which turns a hidden state into numbers, and
-//! the normaliser, which turns those into a probability. [`PrmSpec`] describes this as data: a
-//! bundled TOML file for each family, or a file of the user's own. An outcome reward model is read
-//! in the same way; only its last score counts.
-//!
+//! A reward model is a decoder together with a format. The format says how a chain is written and
+//! at which positions it is read. Its head turns a hidden state into numbers, and its normaliser
+//! turns the numbers into a probability. [`PrmSpec`] describes a format as data: a bundled TOML
+//! file for each family, or a file of the user. An outcome reward model is read in the same way;
+//! only its last score counts.
 //!
 //! [`RewardModel`] keeps the cache of every chain it has scored and reads **only new tokens**:
 //! a step is read once, whatever the length of its chain. When memory runs out it forgets the

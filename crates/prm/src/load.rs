@@ -1,4 +1,4 @@
-//! Loading a reward model from its files.
+//! Loads a reward model from its files.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::segments::ChainWriter;
 use crate::spec::PrmSpec;
 use crate::writer::{Fault, fault};
 
-/// A checkpoint, and its model if that is loaded already. A model that is the generator, too, then
-/// is in memory once.
+/// A checkpoint, and its model if it is loaded already. If the same model is also the generator,
+/// its weights are in memory only once.
 #[derive(Debug, Clone)]
 pub struct Body {
-    /// The files of the model.
+    /// The files: configuration, tokenizer and weights.
     pub checkpoint: Checkpoint,
     /// The model that was loaded from them.
     pub model: Option<Arc<Model>>,
 }
 
 impl Body {
-    /// Returns the model, loaded on `device` unless it is loaded already.
+    /// Returns the loaded model, or else loads it on `device`.
     fn model(
         &self,
         config: ModelConfig,
@@ -59,23 +59,23 @@ impl<C: Into<Checkpoint>> From<C> for Body {
 /// A checkpoint whose files are open and whose weights are not loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct UnloadedModel<'a> {
-    /// The files of the model.
+    /// The files: configuration, tokenizer and weights.
     pub checkpoint: &'a Checkpoint,
-    /// The contents of `config.json`.
+    /// The contents of its `config.json`.
     pub config: &'a ModelConfig,
-    /// The tokenizer that writes the chains.
+    /// The tokenizer of the checkpoint, with which chains are written.
     pub tokenizer: &'a Arc<Tokenizer>,
-    /// The tensors by name.
+    /// The tensors of the checkpoint by name, not read yet.
     pub weights: &'a Weights,
 }
 
 impl PrmSpec {
-    /// Checks all that [`RewardModel::load`] would refuse, before a decoder's weight is read. These
-    /// are the fields of the spec, the head's tensors, the tokens that it names, and the writing of
-    /// a small chain.
+    /// Finds the faults that [`RewardModel::load`] would find, before the decoder's weights are
+    /// read. It checks the fields of the spec, the tensors of the head, the tokens that the spec
+    /// names, and whether a small chain can be written.
     ///
     /// # Errors
-    /// Fails like [`RewardModel::load`].
+    /// The errors of [`RewardModel::load`].
     pub fn check_fit(
         &self,
         model: UnloadedModel<'_>,
@@ -113,12 +113,12 @@ impl PrmSpec {
 impl RewardModel {
     /// Loads a reward model to run on the threads of `pool`.
     ///
-    /// Without a `spec`, the checkpoint determines it ([`PrmSpec::of`]). `reference` is the second
-    /// model of a log-ratio; `config.kv_budget()` is shared between the two, and tokens that both
-    /// read count once in [`Scored`](beamgen_search::Scored).
+    /// Without a `spec`, the format is found by the checkpoint ([`PrmSpec::of`]). `reference` is
+    /// the second model of a log-ratio. The two models share `config.kv_budget()`, and a token that
+    /// both read counts once in [`Scored`](beamgen_search::Scored).
     ///
     /// # Errors
-    /// If a file is missing or broken, or the spec cannot be run with the checkpoint.
+    /// A file is missing or broken, or the spec does not fit the checkpoint.
     pub fn load(
         body: impl Into<Body>,
         spec: Option<PrmSpec>,
@@ -155,11 +155,11 @@ impl RewardModel {
         let total = cached(&model) + second.as_deref().map_or(0, cached);
         let budget = config.kv_budget();
         let engine = |model: Arc<Model>| {
-            // Both engines get the same number of pages, since they hold the same sequences. The
-            // product of two sizes in bytes can exceed 64 bits.
+            // Both engines get the same number of pages, since they hold the same sequences. In
+            // u128: the product of two sizes in bytes can exceed 64 bits.
             let share = cached(&model) as u128 * budget as u128 / total as u128;
             let config = EngineConfig {
-                // 0 would mean the default budget.
+                // At least 1, since 0 would mean the default budget.
                 kv_bytes: usize::try_from(share).unwrap_or(budget).max(1),
                 ..config.clone()
             };
@@ -173,7 +173,7 @@ impl RewardModel {
     }
 }
 
-/// Refuses a reference that is the reward model itself, with which every log-ratio is 0.
+/// Refuses a reference model with the weights of the reward model: every log-ratio would be 0.
 fn other_decoder(own: &Weights, reference: &Weights) -> Result<(), Fault> {
     if !own.same_decoder(reference) {
         return Ok(());
@@ -183,9 +183,9 @@ fn other_decoder(own: &Weights, reference: &Weights) -> Result<(), Fault> {
     Err(fault("head.log-ratio", reason))
 }
 
-/// Refuses a reference with another tokenizer: both models must read the same tokens.
+/// Refuses a reference model with another tokenizer: both models read the same token ids.
 fn same_tokens(own: &Tokenizer, other: &Tokenizer) -> Result<(), Fault> {
-    // Up to the larger vocabulary: an id that only one of them knows makes a difference, too.
+    // Up to the larger vocabulary: an id that only one of the tokenizers has is a difference, too.
     let ids = 0..u32::try_from(own.len().max(other.len())).unwrap_or(u32::MAX);
     match ids.into_iter().find(|&id| own.token(id) != other.token(id)) {
         Some(id) => {

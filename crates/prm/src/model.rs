@@ -25,22 +25,22 @@ pub struct RewardModel {
     pub(crate) quantiles: Quantiles,
 }
 
-/// The way from a chain's rows to scores.
+/// The computation of a step's score from the rows of its chain.
 #[derive(Debug)]
 pub(crate) enum Readout {
-    /// A head on the hidden state of each step, and its copy on the device that computes the hidden
-    /// states, if there is one.
+    /// A head on the hidden state of each step. The second is a copy of the head on the device that
+    /// computes the hidden states, if there is such a device.
     Head(Head, Option<DeviceHead>),
-    /// The ratio of two models' probabilities of each step's tokens.
+    /// The log-ratio of a step's tokens in two models, times `beta`.
     LogRatio { beta: f64 },
 }
 
 impl RewardModel {
-    /// Builds a reward model from its parts. `head` is `None` for a log-ratio, which has a
-    /// `reference`.
+    /// Makes a reward model from its parts. For a log-ratio `head` is `None` and `reference` is
+    /// needed.
     ///
     /// # Errors
-    /// [`Error::Unfit`] with the field of `spec` that does not fit the parts.
+    /// [`Error::Unfit`] with the first field of `spec` that does not fit the parts.
     pub fn new(
         engine: Engine,
         reference: Option<Engine>,
@@ -48,7 +48,7 @@ impl RewardModel {
         spec: &PrmSpec,
         head: Option<Head>,
     ) -> Result<Self, Error> {
-        // A spec made in code has not been checked by `from_toml`.
+        // Only specs that were read by `from_toml` are checked already.
         spec.check()?;
         tokenizer.check(engine.model().config())?;
         let engines = Engines {
@@ -83,7 +83,7 @@ impl RewardModel {
                 return Err(fault("head.log-ratio", "reads no head"));
             }
             (_, None) => return Err(fault("head", "was not given")),
-            // A reference that nothing reads would take memory; more likely the format is wrong.
+            // A reference model that is never read would take memory; probably the format is wrong.
             (_, Some(_)) if engines.reference.is_some() => {
                 let reason = "uses no reference model, but one was given";
                 return Err(fault("head", reason));
@@ -98,7 +98,8 @@ impl RewardModel {
                     return Err(fault("head", reason));
                 }
                 spec.normaliser.check(head.outputs())?;
-                // Hidden states that are on a device are read there; copying them would cost more.
+                // Hidden states on a device are read by a head there: copying them to the host
+                // would cost more.
                 let on_device = engines.body.place_head(&head.layers());
                 let on_device = on_device.map_err(|error| fault("head", error.to_string()))?;
                 Readout::Head(head, on_device)
@@ -115,29 +116,30 @@ impl RewardModel {
     }
 
     /// Sets whether the generator has the same tokenizer as this model (see [`same_tokenizer`]). If
-    /// so, formats that allow it (`step.share_tokens`) read the generator's tokens as they are
-    /// instead of tokenising the text again. Other formats are not affected.
+    /// so, formats with `step.share_tokens` read the generator's tokens instead of tokenising the
+    /// text again. Other formats are not affected.
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         self.writer.share_tokens(same_tokenizer);
     }
 
-    /// The most bytes of logits that a log-ratio over this vocabulary holds at once.
+    /// Returns the most bytes of logits that a log-ratio over this vocabulary has in memory at
+    /// once.
     #[must_use]
     pub fn logit_bytes(vocab: usize) -> usize {
         size_of::<f32>() * vocab * most_logits(vocab)
     }
 
     /// Lets this model use cache memory that a generator does not need, in addition to its own.
-    /// Borrowed memory is returned on request
-    /// ([`Scorer::evict_borrowed`](beamgen_search::Scorer::evict_borrowed)), by forgetting caches.
+    /// [`Scorer::evict_borrowed`](beamgen_search::Scorer::evict_borrowed) returns borrowed memory
+    /// by forgetting caches.
     ///
-    /// Several models that borrow get the same number of pages each, if `page_bytes` is the sum of
-    /// [`page_bytes`](Self::page_bytes) over all of them.
+    /// If several models borrow, `page_bytes` has to be the sum of [`page_bytes`](Self::page_bytes)
+    /// over all of them; then each gets the same number of pages.
     pub fn borrow_beside(&mut self, idle: &Arc<IdleKv>, page_bytes: usize) {
         let Engines { body, reference } = &mut self.engines;
         for engine in std::iter::once(body).chain(reference) {
-            // In proportion to the size of a page, so that both engines can hold the same
-            // sequences.
+            // In proportion to the size of an engine's pages, so that both engines can hold the
+            // same sequences.
             let share = (engine.kv().page_bytes, page_bytes);
             engine.borrow(Arc::clone(idle), share);
         }
@@ -149,40 +151,41 @@ impl RewardModel {
         bytes.sum()
     }
 
-    /// Calls `reader` with the reading of each step from now on; its results are in
+    /// Calls `reader` for each step that is scored from now on, and puts its results into
     /// [`Scored::quantiles`](beamgen_search::Scored::quantiles). Returns `false`, and never calls
-    /// `reader`, if no hidden state is read because the score is a log-ratio.
+    /// `reader`, if the score is a log-ratio: then no hidden state is read.
     pub fn read_quantiles(&mut self, reader: QuantileReader) -> bool {
         let reads = matches!(self.readout, Readout::Head(..));
         self.quantiles.0 = Some(reader).filter(|_| reads);
         reads
     }
 
-    /// The engine of the reward model.
+    /// Returns the engine of the reward model, which holds its model and cache.
     pub fn engine(&self) -> &Engine {
         &self.engines.body
     }
 
-    /// The engine of a log-ratio's reference model.
+    /// Returns the engine of the reference model; `None` unless the score is a log-ratio.
     pub fn reference(&self) -> Option<&Engine> {
         self.engines.reference.as_ref()
     }
 
-    /// Scores all steps of a chain at once; returns a probability for each. Steps are texts with or
-    /// without their boundary; empty texts do not count as steps and get no score.
+    /// Scores all steps of a chain at once and returns a probability for each. A step may lack its
+    /// boundary. Blank texts are no steps and get no score.
     ///
     /// # Errors
-    /// If the chain is too long or the model failed.
+    /// The chain is too long, or the model failed.
     pub fn whole_chain(&mut self, problem: &str, steps: &[&str]) -> Result<Vec<f32>, ScoreError> {
         let chain = (problem, steps);
         let mut scores = self.whole_chains(&[chain])?;
         scores.pop().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// [`whole_chain`](Self::whole_chain) for many chains in as few passes as memory allows.
+    /// Scores many chains like [`whole_chain`](Self::whole_chain), in as few passes as memory
+    /// allows.
     ///
     /// # Errors
-    /// The inner error concerns only one chain, the outer one the model itself.
+    /// An inner error concerns a single chain, the outer one all chains.
     pub fn whole_chains(
         &mut self,
         chains: &[(&str, &[&str])],
@@ -190,17 +193,17 @@ impl RewardModel {
         score_chains(self, chains)
     }
 
-    /// Returns a chain as tokens, to compare with the code that a model was published with.
+    /// Returns a chain as tokens, for a comparison with the code that published the model.
     ///
     /// # Errors
-    /// If the problem or a step cannot be written.
+    /// The problem or a step cannot be written.
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
         self.writer.written(problem, steps)
     }
 
-    /// The number of tokens at a chain's end that are not in its cache. A log-ratio holds the last
-    /// token back: its row predicts the next step's first token and has to be computed with that
-    /// step.
+    /// Returns the number of tokens at the end of a chain that are not read into its cache. A
+    /// log-ratio keeps back one token: its row predicts the first token of the next step, so it is
+    /// read with that step.
     pub(crate) fn held(&self) -> usize {
         usize::from(matches!(self.readout, Readout::LogRatio { .. }))
     }
@@ -217,7 +220,7 @@ impl RewardModel {
 /// Whether two checkpoints have the same `tokenizer.json`, byte for byte.
 ///
 /// # Errors
-/// If a file is missing or cannot be read.
+/// A file is missing or cannot be read.
 pub fn same_tokenizer(a: impl Into<Checkpoint>, b: impl Into<Checkpoint>) -> Result<bool, Error> {
     let file = "tokenizer.json";
     Ok(a.into().required_text(file)? == b.into().required_text(file)?)

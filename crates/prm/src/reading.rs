@@ -1,4 +1,4 @@
-//! Reads a batch of chains, each from the end of its cache.
+//! Reads the new tokens of a batch of chains and computes the scores of their steps.
 
 use beamgen_search::{Cause, ScoreError, Scored};
 
@@ -7,11 +7,11 @@ use crate::model::{Readout, RewardModel};
 use crate::quantiles::StepReading;
 use crate::score::{Batch, Planned};
 
-/// The head's outputs for each step of each chain, and the quantiles of the steps.
+/// The head's outputs and the quantiles: for each chain, one entry for each step.
 type Outputs = (Vec<Vec<Vec<f64>>>, Vec<Vec<[f32; 3]>>);
 
 impl RewardModel {
-    /// Reads the batch. Prompts come first, because chains fork the caches of their prompts.
+    /// Reads the batch. Prompts are read first, since chains fork the caches of their prompts.
     pub(crate) fn read(
         &mut self,
         batch: Batch,
@@ -28,12 +28,12 @@ impl RewardModel {
                 read
             })
             .collect();
-        // One call for all chains, so that the weights are read once.
+        // All chains are read in one call, so that the weights are loaded only once.
         let outputs = self
             .outputs(&batch.planned, &reads)
             .map_err(|error| ScoreError::Lost(Cause::new(error)))?;
         let (outputs, mut quantiles) = outputs;
-        // Without a quantile reader the list is empty: each chain then gets an empty one.
+        // Without a quantile reader there are no quantiles: each chain then gets an empty list.
         quantiles.resize(outputs.len(), Vec::new());
         let outputs = outputs.into_iter().zip(quantiles);
         for (planned, (outputs, quantiles)) in batch.planned.into_iter().zip(outputs) {
@@ -41,7 +41,8 @@ impl RewardModel {
                 .iter()
                 .map(|outputs| self.normaliser.probability(outputs))
                 .map(|score| score.map(Some))
-                // A single NaN takes all scores of the chain: a chain with a gap cannot be ranked.
+                // A single NaN fails the whole chain: a chain with a missing score cannot be
+                // ranked.
                 .collect::<Option<Vec<Option<f32>>>>();
             let mut lowest = self.chains.chain(planned.id).lowest;
             match (probabilities, &mut results[planned.item]) {
@@ -57,7 +58,7 @@ impl RewardModel {
                 }
             }
             let steps = planned.marks.len();
-            // Also after an error, because the cache contains these tokens now.
+            // Tokens are appended also after an error, since they are in the cache now.
             let chain = self.chains.chain_mut(planned.id);
             chain.tokens.push(planned.tokens);
             chain.steps += steps;
@@ -67,9 +68,9 @@ impl RewardModel {
         Ok(())
     }
 
-    /// Prepares the read of a chain from the end of its cache on; makes the cache if the chain has
-    /// none. The tokens of a prompt are billed to the first of its chains: `unbilled` lists the
-    /// prompts that no chain has paid for yet.
+    /// Prepares the read of a chain from the end of its cache, and makes the cache if the chain has
+    /// none. The tokens of a prompt are charged to one chain: `unbilled` lists the prompts whose
+    /// tokens are not charged yet.
     fn begin(&mut self, planned: &Planned, unbilled: &mut Vec<u64>) -> (Read, Scored) {
         let held = self.held();
         let chain = self.chains.chain(planned.id);
@@ -89,7 +90,8 @@ impl RewardModel {
             }
             (self.engines.fork(prompt.seq), 0)
         };
-        // The tokens that are neither cached nor held back for the read of the next step.
+        // The tokens that are not in the cache, except the one that is held back for the next
+        // step's read.
         let mut tokens = prompt.tokens[in_prompt..].to_vec();
         tokens.extend(chain.tokens.tokens(0));
         tokens.extend_from_slice(&planned.tokens);
@@ -100,7 +102,7 @@ impl RewardModel {
         (Read { seq, tokens }, scored)
     }
 
-    /// Computes the head's outputs for each step of each chain, and the quantiles of each step if a
+    /// Computes the outputs of the head for each step of each chain, and the quantiles if a
     /// quantile reader is set.
     fn outputs(
         &mut self,
@@ -113,13 +115,14 @@ impl RewardModel {
                     .iter()
                     .zip(reads)
                     .map(|(planned, read)| {
-                        // Tokens before the new steps are read again where a cache was forgotten;
-                        // marks count from the new steps.
+                        // A read also contains older tokens if their cache was forgotten. The marks
+                        // count from the new steps, so the number of older tokens is added.
                         let again = read.tokens.len() - planned.tokens.len();
                         planned.marks.iter().map(|mark| again + mark).collect()
                     })
                     .collect();
-                // A quantile reader needs the hidden states on the host.
+                // A quantile reader needs the hidden states in host memory, so it excludes the head
+                // on the device.
                 if let (Some(on_device), None) = (on_device, &self.quantiles.0) {
                     let numbers = self.engines.read_out(reads, &marks, on_device)?;
                     let mut row = numbers.chunks_exact(head.outputs()).map(<[f64]>::to_vec);
@@ -151,7 +154,7 @@ impl RewardModel {
                     outputs.0.push(of_chain);
                     outputs.1.push(quantiles);
                 }
-                // The rows are as large as the batch; the next pass uses their memory again.
+                // The rows are as large as the batch, so the next pass uses their memory again.
                 self.engines.body.recycle(rows);
                 Ok(outputs)
             }
@@ -160,7 +163,7 @@ impl RewardModel {
                 let targets: Vec<&[u32]> = planned.iter().map(|planned| &*planned.tokens).collect();
                 let ratios = self.engines.log_ratios(reads, &targets)?;
                 let pairs = planned.iter().zip(&ratios);
-                // A step's reward is the sum over its own tokens.
+                // The reward of a step is beta times the sum of its own tokens' log-ratios.
                 let rewards = pairs.map(|(planned, ratios)| {
                     let starts = std::iter::once(0).chain(planned.ends.iter().copied());
                     starts

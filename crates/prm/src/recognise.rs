@@ -1,4 +1,4 @@
-//! Recognition of a reward model's family by its checkpoint.
+//! Finds the family of a reward model by the properties of its checkpoint.
 
 use std::path::{Component, Path};
 
@@ -8,30 +8,31 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// Rules for the checkpoints that a spec reads if no format is named. All rules that are given must
+/// The rules by which a checkpoint is recognised if no format is named. All non-empty rules must
 /// hold; a spec without rules recognises nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recognise {
-    /// Names of which one must be among `architectures` of `config.json`.
+    /// One of these names must be in `architectures` of `config.json`.
     pub architectures: Vec<String>,
-    /// Names of which one must be the `model_type` of `config.json`.
+    /// One of these names must be the `model_type` of `config.json`.
     pub model_types: Vec<String>,
-    /// Names of which one must be a class in `auto_map` of `config.json`.
+    /// One of these class names must be in `auto_map` of `config.json`.
     pub auto_map: Vec<String>,
-    /// Tensors that the checkpoint must have, all of them.
+    /// The checkpoint must have all of these tensors.
     pub tensors: Vec<String>,
-    /// Texts of which one must occur in a name of the checkpoint, in any case. The names are its
-    /// own, without the folders above it, and the last part of its `_name_or_path`.
+    /// One of these texts must occur in a name of the checkpoint, in upper or lower case. The names
+    /// are that of the folder or file, without the folders above, and the last part of
+    /// `_name_or_path`.
     pub names: Vec<String>,
 }
 
-/// The properties of a checkpoint that [`Recognise`] looks at.
+/// The properties of a checkpoint that the rules of [`Recognise`] are compared with.
 pub(crate) struct Traits<'a> {
     architectures: Vec<String>,
     model_type: String,
     classes: Vec<String>,
-    /// The checkpoint's own name and that of its `_name_or_path`, in lower case.
+    /// The name of the folder or file and that in `_name_or_path`, in lower case.
     name: String,
     weights: &'a Weights,
 }
@@ -46,7 +47,8 @@ impl<'a> Traits<'a> {
             })?;
         let list = config["architectures"].as_array();
         let map = config["auto_map"].as_object();
-        // A line break separates the names, so that no rule matches across both.
+        // A line break separates the names, so that no text matches the end of one and the start of
+        // the other.
         let name = format!(
             "{}\n{}",
             own_name(checkpoint.path()),
@@ -60,7 +62,7 @@ impl<'a> Traits<'a> {
             classes: map
                 .into_iter()
                 .flat_map(|map| map.values())
-                // A value is `file.Class` or a list of these.
+                // A value is `file.Class`, or a list of such texts.
                 .flat_map(|value| match value {
                     Value::Array(all) => all.iter().filter_map(string).collect(),
                     one => string(one).into_iter().collect::<Vec<_>>(),
@@ -73,7 +75,7 @@ impl<'a> Traits<'a> {
     }
 
     pub(crate) fn fit(&self, rules: &Recognise) -> bool {
-        // Without any rule everything would fit.
+        // Without this test, a spec without rules would recognise every checkpoint.
         *rules != Recognise::default()
             && holds(&rules.architectures, |a| self.architectures.contains(a))
             && holds(&rules.model_types, |t| self.model_type == *t)
@@ -87,15 +89,14 @@ fn string(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// Whether a rule allows the checkpoint: one of the wanted values is found, or the rule is empty
-/// and demands nothing.
+/// Whether a rule holds: one of its values is found, or it is empty.
 fn holds(wanted: &[String], found: impl FnMut(&String) -> bool) -> bool {
     wanted.is_empty() || wanted.iter().any(found)
 }
 
-/// The own name of a checkpoint: its folder's, a GGUF file's with its folder, or the repository's
-/// in the hub's cache (`models--ORG--NAME/snapshots/COMMIT`). Folders further up belong to the user
-/// and may have any name.
+/// Returns the name that belongs to a checkpoint itself. This is its folder; for a GGUF file the
+/// folder and the file; in the hub's cache the repository (`models--ORG--NAME/snapshots/COMMIT`).
+/// Folders further up may have any name.
 fn own_name(path: &Path) -> String {
     let parts: Vec<_> = path
         .components()

@@ -10,7 +10,7 @@ use crate::model::RewardModel;
 
 /// A chain that will be read in the next pass.
 pub(crate) struct Planned {
-    /// Index of the item among those of the call.
+    /// The index of the item in the call.
     pub item: usize,
     pub id: ScoreId,
     /// New tokens of the chain.
@@ -21,12 +21,11 @@ pub(crate) struct Planned {
     pub ends: Vec<usize>,
 }
 
-/// The chains and prompts of the next pass.
+/// The chains that the next pass reads, and the prompts that it reads before them.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub planned: Vec<Planned>,
-    /// Ids of the planned chains and of the chain being planned, whose caches must not be
-    /// forgotten.
+    /// The planned chains and the chain that is being planned. Their caches must not be forgotten.
     ids: BTreeSet<ScoreId>,
     /// Prompts to be read first.
     pub prompts: Vec<u64>,
@@ -38,7 +37,8 @@ impl Scorer for RewardModel {
         let context = self.engines.context();
         let (text, tokens) = self.writer.prompt(&problem.with_context(), context)?;
         self.check_length(tokens.len())?;
-        // The prompt's last token has to predict the first step's first one.
+        // A log-ratio needs the prompt's last token, which predicts the first token of the first
+        // step.
         if tokens.len() < self.held() {
             return Err(ScoreError::Prompt("it has no tokens".into()));
         }
@@ -64,8 +64,8 @@ impl Scorer for RewardModel {
                     continue;
                 }
             };
-            // A chain that can never fit is refused first: it must not push others out of their
-            // caches.
+            // A chain that can never fit is refused before room is made: the caches of other chains
+            // stay.
             let room =
                 self.fits_alone(&planned) && self.make_room(&mut batch, &planned, &mut results)?;
             if room {
@@ -82,7 +82,7 @@ impl Scorer for RewardModel {
     }
 
     fn evict_borrowed(&mut self) {
-        // Between calls no pass needs a cache, so any may be forgotten.
+        // Between two calls no pass needs a cache, so any cache may be forgotten.
         while self.engines.is_over()
             && self
                 .chains
@@ -96,7 +96,7 @@ impl Scorer for RewardModel {
 }
 
 impl RewardModel {
-    /// Writes the steps of an item as tokens.
+    /// Writes the new steps of an item as tokens.
     fn plan(&self, index: usize, item: &ScoreItem<'_>) -> Result<Planned, ScoreError> {
         let context = self.engines.context();
         self.writer.check_steps(&item.steps, context)?;
@@ -120,17 +120,17 @@ impl RewardModel {
         Ok(planned)
     }
 
-    /// Whether the chain can be read with the model's own memory, whatever that holds or borrows
-    /// now. Which chains are refused thus does not depend on the rest of the batch.
+    /// Whether the pages that the model owns are enough for the chain, without borrowed pages. So
+    /// the refusal of a chain does not depend on the rest of the batch.
     fn fits_alone(&self, planned: &Planned) -> bool {
         let chain = self.chains.chain(planned.id);
         let prompt = self.chains.prompt(chain.prompt).tokens.len() - self.held();
         let tokens = prompt + chain.tokens.len() + planned.tokens.len();
-        // The prompt's cache is a sequence by itself, with a last page that no chain shares.
+        // Strictly less: the prompt's cache has a last page of its own, which no chain shares.
         self.engines.pages(tokens) < self.engines.pages_own()
     }
 
-    /// The most pages that reading a chain takes, in addition to those of the batch.
+    /// Returns the most pages that the read of a chain takes, in addition to those of the batch.
     fn pages(&self, batch: &Batch, planned: &Planned) -> usize {
         let chain = self.chains.chain(planned.id);
         if let Some(seq) = chain.seq {
@@ -150,15 +150,15 @@ impl RewardModel {
         all - reading + 1 + if promised { 0 } else { reading }
     }
 
-    /// Makes room for the chain: forgets old caches, then reads what is gathered so far. Returns
-    /// `false` if the chain does not fit even by itself.
+    /// Makes room for the chain: forgets old caches, then reads the batch so far. Returns `false`
+    /// if the chain does not fit even without the others.
     fn make_room(
         &mut self,
         batch: &mut Batch,
         planned: &Planned,
         results: &mut [Result<Scored, ScoreError>],
     ) -> Result<bool, ScoreError> {
-        // The chain's own cache must not be forgotten to make room for the chain.
+        // The chain's own cache must not be forgotten while room is made.
         batch.ids.insert(planned.id);
         loop {
             let pages = self.pages(batch, planned);
@@ -174,8 +174,8 @@ impl RewardModel {
                 batch.ids.insert(planned.id);
                 continue;
             }
-            // The chain's own cache may share its last page with others, and appending copies that
-            // page.
+            // Last, the chain's own cache is freed: if it shares its last page, appending would
+            // have to copy that page.
             if let Some(seq) = self.chains.chain_mut(planned.id).seq.take() {
                 self.engines.free(seq);
                 continue;
@@ -186,7 +186,7 @@ impl RewardModel {
     }
 
     fn add(&mut self, batch: &mut Batch, planned: Planned) {
-        // Counted again: making room may have forgotten caches or read the batch before.
+        // Counted again, since caches may have been forgotten or the batch been read.
         batch.pages += self.pages(batch, &planned);
         let chain = self.chains.chain(planned.id);
         if chain.seq.is_none()

@@ -11,48 +11,51 @@ use crate::writer::{Fault, WriteError, Writer, fault};
 /// Writes chains as a [`RewardModel`](crate::RewardModel) of the same spec reads them, without its
 /// weights.
 ///
-/// The segment of a step depends only on the problem, the step's text and its index, so tokens that
-/// were read stay valid when the chain grows.
+/// The segment of a step depends only on the problem, the text of the step and its index. So tokens
+/// that were read stay valid when the chain grows.
 #[derive(Debug)]
 pub struct ChainWriter {
     tokenizer: Arc<Tokenizer>,
     writer: Writer,
-    /// Whether the tokenizer adds its special tokens to the prompt.
+    /// Whether the tokenizer adds special tokens, such as a begin token, to the prompt.
     special: bool,
     mode: Mode,
 }
 
 #[derive(Debug)]
 enum Mode {
-    /// Tokens are those of the whole chain tokenised at once.
+    /// The tokens are those of the whole chain, tokenised at once.
     Text {
-        /// The end of every segment, after which the next segment is tokenised.
+        /// The end of every segment. The next segment is tokenised together with this text before
+        /// it.
         anchor: String,
-        /// Tokens after the place where the score is read.
+        /// The tokens between the place where the score is read and the next step.
         after: Vec<u32>,
     },
-    /// Each piece is tokenised on its own.
+    /// Prompt, steps and separators are tokenised separately.
     Pieces {
         separator: Vec<u32>,
         /// The separator's text, where steps are cut at it.
         split: Option<String>,
-        /// Whether the spec allows to read the generator's tokens.
+        /// Whether the spec allows reading the generator's tokens.
         may_share: bool,
-        /// Whether the generator's tokens are read, because the tokenizers are the same, too.
+        /// Whether the generator's tokens are read: the spec allows it and the tokenizers are the
+        /// same.
         shared: bool,
     },
 }
 
 impl ChainWriter {
-    /// Creates a writer for a valid spec, if the tokenizer can write what the spec asks for.
+    /// Makes a writer for a valid spec. Fails if the tokenizer cannot write the spec's texts.
     pub(crate) fn fitted(spec: &PrmSpec, tokenizer: Arc<Tokenizer>) -> Result<Self, Fault> {
         let writer = Writer::new(spec, &tokenizer)?;
-        // A chat template writes its special tokens itself; adding them twice changes the scores.
+        // A chat template writes the special tokens itself. With a second begin token the scores
+        // would change.
         let special = spec.prompt.special_tokens && !writer.writes_special_tokens();
         let mode = match spec.step.tokenise {
             Tokenise::Text => {
-                // The tokens after a step must not merge with the step's end. A step may end in
-                // anything; a letter stands for it.
+                // The tokens after a step must not merge with the step's end. If no fixed text is
+                // there, a letter stands for the end of any step.
                 let tail = match writer.tail() {
                     "" => "x",
                     tail => tail,
@@ -74,7 +77,7 @@ impl ChainWriter {
                     return Err(fault("step.separator", "has no tokens"));
                 }
                 Mode::Pieces {
-                    // A separator of several tokens may have been sampled as other tokens.
+                    // A separator of several tokens could have been sampled as different tokens.
                     may_share: spec.step.share_tokens && separator.len() == 1,
                     separator,
                     split: spec.step.split.then_some(text),
@@ -92,7 +95,7 @@ impl ChainWriter {
         Ok(fitted)
     }
 
-    /// Sets whether the generator has this model's tokenizer; see
+    /// Sets whether the generator has the same tokenizer; see
     /// [`RewardModel::share_tokens`](crate::RewardModel::share_tokens).
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         if let Mode::Pieces {
@@ -109,7 +112,8 @@ impl ChainWriter {
     /// [`ScoreError::TextTooLong`].
     pub fn check_steps(&self, steps: &[StepRef<'_>], context: usize) -> Result<(), ScoreError> {
         let texts: Vec<&str> = steps.iter().map(|step| step.text).collect();
-        // A step has at least one token, so their number decides without reading the texts.
+        // Each step has at least one token, so too many steps are refused without a look at their
+        // texts.
         if steps.len() > context || self.tokenizer.exceeds(&texts, context) {
             return Err(ScoreError::text_too_long("", &texts, context));
         }
@@ -124,7 +128,7 @@ impl ChainWriter {
         Ok(())
     }
 
-    /// Returns the text and the tokens of a problem's prompt.
+    /// Returns the prompt of a problem as text and as tokens.
     pub(crate) fn open(&self, problem: &str) -> Result<(String, Vec<u32>), WriteError> {
         let text = self.writer.prompt(problem)?;
         let tokens = self.tokenizer.encode(&text, self.special)?;
@@ -143,8 +147,8 @@ impl ChainWriter {
         match &self.mode {
             Mode::Text { anchor, after } => {
                 let text = self.writer.step(step.text, index)?;
-                // The first step follows the prompt; its tokens must be those after the prompt's
-                // text.
+                // The first step comes after the prompt, so it is tokenised together with the
+                // prompt's text.
                 let (anchor, special) = if index == 1 {
                     (prompt, self.special)
                 } else {
@@ -184,15 +188,16 @@ impl ChainWriter {
         }
     }
 
-    /// Appends the generator's tokens of a step if they end in the step token, or only lack it
-    /// because the chain ended before its boundary. Otherwise returns `false`.
+    /// Appends the generator's tokens of a step if they end with the step token. The step token is
+    /// added if the chain ended before its boundary. Returns `false` and appends nothing if the
+    /// text has to be tokenised.
     fn take_generators(&self, step: &StepRef<'_>, end: u32, tokens: &mut Vec<u32>) -> bool {
         let mut own = step.tokens;
         if step.finish == Some(Finish::EndOfText) {
             // The end-of-text token has no text.
             own = &own[..own.len().saturating_sub(1)];
         }
-        // A generator with a padded vocabulary may sample an id without a token.
+        // A generator with a padded vocabulary may sample an id that the tokenizer does not have.
         let Some(&last) = own.last() else {
             return false;
         };
@@ -200,7 +205,7 @@ impl ChainWriter {
             return false;
         }
         let whole = last == end;
-        // Written as text, the step would lose its last white space; its tokens would keep it.
+        // As text, the step would lose the white space at its end; its tokens would keep it.
         if !whole && step.text.trim_end() != step.text {
             return false;
         }
@@ -215,7 +220,7 @@ impl ChainWriter {
         Ok(self.tokenizer.encode(text, false)?)
     }
 
-    /// Writes a small chain, to find faults of the spec before the first problem does.
+    /// Writes a small chain, so that faults of the spec are found before the first problem.
     fn probe(&self, tag: Option<&str>) -> Result<(), Fault> {
         let tag_id = match tag {
             Some(tag) => match self.encode(tag).map_err(in_step)?[..] {
@@ -241,7 +246,7 @@ impl ChainWriter {
             let read = self
                 .write(&prompt, &step_ref, i + 1, &mut tokens)
                 .map_err(in_step)?;
-            // The score would be read at a token of the step before.
+            // Without tokens of its own, the step would be read at a token of the step before.
             if read < before {
                 return Err(fault("step.text", "a step has no tokens"));
             }
@@ -254,7 +259,8 @@ impl ChainWriter {
             text += &self.writer.step(step, i + 1).map_err(in_step)?;
             text += self.writer.after();
         }
-        // With pieces, chains are cut between steps on purpose; as a text they must cut themselves.
+        // Pieces are tokenised separately, so only in the mode `Text` must the steps add up to the
+        // whole text.
         let as_one = self
             .tokenizer
             .encode(&text, self.special)
@@ -277,8 +283,8 @@ fn in_step(error: WriteError) -> Fault {
     fault("step", error.to_string())
 }
 
-/// Returns the tokens of `text` after `anchor`: by itself, `SentencePiece` would put a space before
-/// it. `None` if a token belongs to both.
+/// Returns the tokens of `text` after `anchor`; `None` if a token belongs to both. Tokenised
+/// without an anchor, `SentencePiece` would put a space before the text.
 fn continued(
     tokenizer: &Tokenizer,
     anchor: &str,

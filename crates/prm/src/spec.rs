@@ -1,4 +1,4 @@
-//! The format of a reward model, as data.
+//! The description of a reward model's format as data.
 
 use std::path::Path;
 
@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::recognise::Recognise;
 
-/// The format of a reward model: how a chain is written and where it is read, the head that turns a
-/// hidden state into numbers, and the normaliser that turns those into a probability.
+/// The format of a reward model. It says how a chain is written and where it is read. It names the
+/// head, which turns a hidden state into numbers, and the normaliser, which turns the numbers into
+/// a probability.
 ///
 /// Files in `configs/prm/` are this structure as TOML; its README explains how to write one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,31 +18,31 @@ pub struct PrmSpec {
     /// The family's name or the file it comes from, for messages.
     #[serde(skip)]
     pub name: String,
-    /// Rules for the checkpoints that have this format if none is named.
+    /// The rules by which checkpoints of this format are recognised if no format is named.
     #[serde(default, skip_serializing)]
     pub recognise: Recognise,
-    /// The text before the first step.
+    /// The text before the first step, which contains the problem.
     #[serde(default)]
     pub prompt: PromptSpec,
-    /// The text and the tokens of a step.
+    /// The text of a step, and how it becomes tokens.
     #[serde(default)]
     pub step: StepSpec,
-    /// The head, which turns hidden states into numbers.
+    /// The computation of numbers from a hidden state.
     pub head: HeadSpec,
-    /// The normaliser, which turns the head's numbers into a probability.
+    /// The computation of a probability from the head's numbers.
     pub normaliser: Normaliser,
 }
 
-/// The text before the first step.
+/// The text before the first step: a template of its own, or the checkpoint's chat template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PromptSpec {
-    /// Jinja template over `problem` and `bos`. If `None`, the checkpoint's chat template writes
-    /// the problem as the user's turn, and the steps are the assistant's turn.
+    /// A Jinja template with `problem` and `bos`. If `None`, the checkpoint's chat template is
+    /// used: the problem is the user's turn and the steps are the assistant's turn.
     pub text: Option<String>,
     /// The system's turn of the chat.
     pub system: Option<String>,
-    /// The date, `YYYY-MM-DD`, for chat templates that write today's date; `None` means today.
+    /// The date, `YYYY-MM-DD`, for chat templates that write it; `None`: the current date.
     pub date: Option<String>,
     /// Whether the tokenizer adds to `text` the special tokens it adds to any text (not those that
     /// a chat template writes itself).
@@ -59,27 +60,29 @@ impl Default for PromptSpec {
     }
 }
 
-/// The segment of a step: its text, and how that becomes tokens.
+/// The segment of a step: its text, and the way in which it becomes tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StepSpec {
-    /// Jinja template over `step` (without white space around it) and `index` (from 1).
+    /// A Jinja template with `step` (without white space around it) and `index` (from 1).
     pub text: String,
-    /// Template of the first step, if it differs; with `turns` it may use `problem`, too.
+    /// The template of the first step, if it differs. With `turns` it may also contain `problem`.
     pub first: Option<String>,
-    /// Whether each step is a user's turn, answered by an assistant's turn with the `verdict`.
+    /// Whether each step is a turn of the user, answered by a turn of the assistant with the
+    /// `verdict`.
     pub turns: bool,
-    /// Text after the step; the score is read at the token that predicts it.
+    /// The text after the step. The score is read at the token that predicts this text.
     pub verdict: Option<String>,
-    /// The way in which segments become tokens.
+    /// The way in which prompt and steps become tokens.
     pub tokenise: Tokenise,
-    /// With `pieces`: text that is tokenised on its own and follows the step's tokens.
+    /// With `pieces`: the text after each step, which is tokenised separately.
     pub separator: Option<String>,
-    /// With `pieces`: whether a step is cut at the separators in it, so that each part ends in one.
+    /// With `pieces`: whether separators inside a step cut the step into parts, each followed by a
+    /// separator.
     pub split: bool,
-    /// The single token at which the score is read. It is checked, not written.
+    /// The token at which the score must be read, as a check. It is not written.
     pub tag: Option<String>,
-    /// Whether the generator's own tokens may be read in place of the step's text, if the generator
+    /// Whether the generator's own tokens may be read instead of the step's text, if the generator
     /// has the same tokenizer.
     pub share_tokens: bool,
 }
@@ -100,21 +103,21 @@ impl Default for StepSpec {
     }
 }
 
-/// The way in which segments become tokens.
+/// The way in which prompt and steps become tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tokenise {
-    /// The tokens of the whole chain tokenised at once.
+    /// The whole chain is tokenised at once, so a token may span its parts.
     Text,
-    /// Prompt, step and separator, each tokenised on its own.
+    /// Prompt, step and separator are tokenised separately, so no token spans two of them.
     Pieces,
 }
 
-/// The head: how hidden states become numbers.
+/// The computation of numbers from hidden states.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeadSpec {
-    /// Linear layers with `ReLU` between them.
+    /// Linear layers with `ReLU` between them, on the hidden state of the step's token.
     Linear(Vec<LayerSpec>),
     /// The language model's logits of these tokens.
     Tokens(Vec<String>),
@@ -126,9 +129,9 @@ pub enum HeadSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerSpec {
-    /// Name of the weights `[outputs, inputs]`.
+    /// The name of the tensor with the weights `[outputs, inputs]`.
     pub weight: String,
-    /// Name of the bias `[outputs]`; `None` means zeros.
+    /// The name of the tensor with the bias `[outputs]`; `None`: the bias is 0.
     pub bias: Option<String>,
 }
 
@@ -137,33 +140,33 @@ pub struct LayerSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogRatio {
-    /// The factor that the model was trained with; finite and not 0.
+    /// The factor of the log-ratio, as the model was trained; finite and not 0.
     pub beta: f64,
 }
 
-/// The normaliser: how numbers become a probability.
+/// The computation of a probability from numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normaliser {
-    /// The softmax of this class, counted from 0.
+    /// The softmax over all numbers, of which the number with this index is taken.
     Softmax(usize),
-    /// The logistic function of the head's only number.
+    /// The logistic function of the only number.
     Sigmoid,
-    /// The head's only number, clamped to 0 and 1.
+    /// The only number, limited to the range from 0 to 1.
     Clamp,
 }
 
-/// The largest size of a spec's file.
+/// The most bytes of a spec's file.
 const MAX_BYTES: u64 = 1 << 20;
 
 impl PrmSpec {
-    /// Parses a spec from TOML; `name` is its name in messages.
+    /// Reads a spec from TOML. `name` is its name in error messages.
     ///
     /// # Errors
     /// [`Error::SpecFile`] with the line, or [`Error::Spec`] with the field.
     pub fn from_toml(text: &str, name: &str) -> Result<Self, Error> {
         let mut spec: Self = toml::from_str(text).map_err(|error| {
-            // The parser reports a byte, but people look for a line.
+            // The parser reports a byte offset; the message has to name a line.
             let start = error.span().map_or(0, |span| span.start);
             let before = text.get(..start).unwrap_or_default();
             Error::SpecFile {
@@ -177,8 +180,8 @@ impl PrmSpec {
         Ok(spec)
     }
 
-    /// Reads a spec from a regular TOML file of at most 1 MiB. A file `*.json` is read as the
-    /// `prm.json` of a checkpoint.
+    /// Reads a spec from a regular TOML file of at most 1 MiB. A file whose name ends in `.json` is
+    /// read as the `prm.json` of a checkpoint.
     ///
     /// # Errors
     /// [`Error::Unreadable`], or the errors of [`PrmSpec::from_toml`].
@@ -195,7 +198,7 @@ impl PrmSpec {
         }
     }
 
-    /// Writes the spec as TOML, which [`from_toml`](Self::from_toml) reads back.
+    /// Writes the spec as TOML, which [`from_toml`](Self::from_toml) can read again.
     ///
     /// # Errors
     /// [`Error::Spec`] if a field has no form in TOML.
@@ -213,8 +216,8 @@ impl PrmSpec {
     /// [`Error::Spec`].
     pub fn check(&self) -> Result<(), Error> {
         let (step, pieces) = (&self.step, self.step.tokenise == Tokenise::Pieces);
-        // The labels and the number of classes. Only the checkpoint knows the classes of linear
-        // layers.
+        // The label tokens, whether the head is empty, and the number of classes. The number of
+        // classes of linear layers is known only to the checkpoint, so none is too large here.
         let (labels, empty, classes): (&[String], bool, usize) = match &self.head {
             HeadSpec::Linear(layers) => (&[], layers.is_empty(), usize::MAX),
             HeadSpec::Tokens(tokens) => (tokens, tokens.is_empty(), tokens.len()),
@@ -229,7 +232,8 @@ impl PrmSpec {
             HeadSpec::LogRatio(head) => head.beta,
             _ => 1.0,
         };
-        // Only then the step's own text becomes tokens by itself, as the generator sampled it.
+        // Under this condition a step's own text becomes tokens separately, exactly as the
+        // generator sampled it.
         let plain_pieces = pieces && step.text == "{{ step }}" && step.first.is_none();
         let faults = [
             (

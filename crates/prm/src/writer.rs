@@ -17,7 +17,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Makes the fault an error of the checkpoint `model`.
+    /// Turns the fault into an error about the checkpoint `model`.
     pub(crate) fn unfit(self, spec: &PrmSpec, model: &Path) -> Error {
         Error::Unfit {
             spec: spec.name.clone(),
@@ -49,10 +49,10 @@ pub(crate) enum WriteError {
     Tokenizer(#[from] beamgen_engine::Error),
 }
 
-/// A placeholder for text that is written later. Private-use characters: no template writes them,
-/// and none trims them.
+/// A placeholder for text that is inserted later. Private-use characters: no template writes or
+/// trims them.
 const PLACE: &str = "\u{e5f0}\u{e5f1}";
-/// A placeholder for the verdict in the assistant's turn.
+/// A placeholder for the verdict, which is the assistant's turn.
 const VERDICT: &str = "\u{e5f2}\u{e5f3}";
 
 const PROMPT: &str = "prompt.text";
@@ -60,38 +60,40 @@ const FIRST: &str = "step.first";
 const TEXT: &str = "step.text";
 const TURNS: &str = "step.turns";
 
-/// The templates of a spec, with the fixed texts that they write around steps.
+/// The templates of a spec, and the fixed texts that they write around a step.
 #[derive(Debug)]
 pub(crate) struct Writer {
     text: Template,
-    /// The template of the first step, if that differs.
+    /// The template of the first step, if it differs from the others.
     first_text: Option<Template>,
     prompt: Prompt,
     bos: Option<String>,
-    /// Whether a template numbers the steps; labels in their texts are then cut.
+    /// Whether a template numbers the steps; labels in the steps' own texts are then removed.
     numbered: bool,
-    /// The tag that the template writes after a step, where it is not white space. A step may bring
-    /// it along; it is cut off then.
+    /// The tag that the template writes after a step, unless it is white space. If a step's text
+    /// ends with the tag, the tag is removed first, so that it is not there twice.
     tag: Option<String>,
-    /// Fixed text before a step's own text.
+    /// The fixed text before a step's own text.
     before: String,
-    /// Fixed text after a step's own text.
+    /// The fixed text after a step's own text.
     behind: String,
-    /// With turns: the two texts for the first step, whose template the prompt has begun.
+    /// With turns: the texts before and after the first step. The prompt contains the beginning of
+    /// its template.
     first: Option<(String, String)>,
-    /// Text after the place where the score is read.
+    /// The text after the place where the score is read.
     after: String,
-    /// Text after the step's own text, up to the place where the score is read.
+    /// The text between the step's own text and the place where the score is read.
     tail: String,
 }
 
 #[derive(Debug)]
 enum Prompt {
-    /// The spec's own template.
+    /// The template of the spec.
     Text(Box<Template>),
-    /// The chat template, used up to the content of the assistant's turn, and the system's turn.
+    /// The chat template, rendered up to the content of the assistant's turn, and the system's
+    /// turn.
     Chat(Box<ChatTemplate>, Option<String>),
-    /// The text before the first user's content.
+    /// The text before the content of the first user's turn.
     Turns(String),
 }
 
@@ -166,7 +168,7 @@ impl Writer {
         Ok(template)
     }
 
-    /// Renders chats of one to three turns, and finds the texts that the chat template writes
+    /// Renders chats with one to three turns, to find the texts that the chat template writes
     /// around turns.
     fn cut_turns(&mut self, chat: &ChatTemplate, system: Option<&str>) -> Result<(), Fault> {
         let render = |turns: usize| {
@@ -184,7 +186,7 @@ impl Writer {
                 .map_err(|error| fault(TURNS, error.to_string()))
         };
         let dropped = || fault(TURNS, "the chat template does not write every turn");
-        // The second chat shows what a turn adds, the third that every further turn adds the same.
+        // The second chat shows what a turn adds. The third must add the same again.
         let (one, two, three) = (render(1)?, render(2)?, render(3)?);
         let (head, rest) = one.split_once(PLACE).ok_or_else(dropped)?;
         let (behind, close) = rest.split_once(VERDICT).ok_or_else(dropped)?;
@@ -209,12 +211,13 @@ impl Writer {
         self.behind = behind.to_owned();
         self.after = format!("{}{close}", self.after);
         let (lead, tail) = self.around("", 1)?;
-        // The prompt ends before these spaces, which belong to the step's first token.
+        // The prompt ends before these spaces: a tokenizer puts them into the first token of the
+        // step.
         self.first = Some((spaces(&lead).to_owned(), tail));
         Ok(())
     }
 
-    /// Returns the template of step `index`, and the name of its field in the spec.
+    /// Returns the template of step `index` and its field in the spec, for messages.
     fn template(&self, index: usize) -> (&'static str, &Template) {
         match &self.first_text {
             Some(first) if index == 1 => (FIRST, first),
@@ -222,7 +225,7 @@ impl Writer {
         }
     }
 
-    /// Returns the texts that a template writes before and after the step.
+    /// Returns the texts that a template writes before and after the step's own text.
     fn around(&self, problem: &str, index: usize) -> Result<(String, String), Fault> {
         let (field, _) = self.template(index);
         let text = self
@@ -247,7 +250,7 @@ impl Writer {
             .map_err(|source| WriteError::Template { field, source })
     }
 
-    /// Writes the text before the first step's segment.
+    /// Returns the text before the first step's segment.
     pub(crate) fn prompt(&self, problem: &str) -> Result<String, WriteError> {
         match &self.prompt {
             Prompt::Text(template) => {
@@ -268,7 +271,8 @@ impl Writer {
                 let turns = [Message::user(problem), Message::assistant(PLACE)];
                 let messages: Vec<_> = system.into_iter().chain(turns).collect();
                 let mut text = template.render(&messages, Ending::Closed)?;
-                // The last place is the assistant's turn, whatever characters the problem contains.
+                // The last placeholder is the assistant's turn, even if the problem contains the
+                // same characters.
                 let end = text.rfind(PLACE).ok_or(WriteError::NoTurn)?;
                 text.truncate(end);
                 Ok(text)
@@ -276,19 +280,19 @@ impl Writer {
             Prompt::Turns(head) => {
                 let text = self.step_text(problem.trim(), PLACE, 1)?;
                 let begun = text.rfind(PLACE).map_or("", |at| &text[..at]);
-                // A space belongs to the first token of the step, so it goes into the step's
-                // segment.
+                // A space at the end belongs to the first token of the step, so it is left to the
+                // step's segment.
                 let begun = &begun[..begun.len() - spaces(begun).len()];
                 Ok(format!("{head}{begun}"))
             }
         }
     }
 
-    /// Writes a step's segment up to the place where its score is read; `index` is from 1.
+    /// Returns the segment of a step up to the place where its score is read; `index` is from 1.
     pub(crate) fn step(&self, step: &str, index: usize) -> Result<String, WriteError> {
         let mut step = step.trim();
         let untagged = self.tag.as_deref().and_then(|tag| step.strip_suffix(tag));
-        // A step that is only the tag keeps it, because an empty step cannot be read.
+        // A step that is only the tag keeps it: an empty step has no score.
         if let Some(rest) = untagged.map(str::trim_end).filter(|rest| !rest.is_empty()) {
             step = rest;
         }
@@ -305,24 +309,24 @@ impl Writer {
         }
     }
 
-    /// The segment's text after the place where the score is read.
+    /// Returns the segment's text after the place where the score is read.
     pub(crate) fn after(&self) -> &str {
         &self.after
     }
 
-    /// The text after every step's own text, up to the place where its score is read.
+    /// Returns the text between any step's own text and the place where its score is read.
     pub(crate) fn tail(&self) -> &str {
         &self.tail
     }
 
-    /// Whether the prompt's text contains special tokens already, as chat templates write them.
+    /// Whether the prompt's text already contains special tokens, as texts of chat templates do.
     pub(crate) fn writes_special_tokens(&self) -> bool {
         !matches!(self.prompt, Prompt::Text(_))
     }
 }
 
 fn compile(field: &'static str, source: &str) -> Result<Template, Fault> {
-    // Strict: a misspelt variable must be an error, not an empty text.
+    // Strict: a misspelt variable is an error and not an empty text.
     Template::strict("the template", source).map_err(|error| fault(field, error.to_string()))
 }
 
@@ -330,7 +334,7 @@ fn compile_optional(field: &'static str, source: Option<&str>) -> Result<Option<
     source.map(|source| compile(field, source)).transpose()
 }
 
-/// Whether a prompt's template fails without `bos`.
+/// Whether a prompt's template fails without `bos` but not with it.
 fn needs_bos(template: &Template) -> bool {
     let problem = "";
     template.uses("bos")

@@ -13,26 +13,26 @@ use crate::spec::PrmSpec;
 /// A chain as the reward model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Tokens of the prompt and of the segments of all steps.
+    /// The tokens of the prompt and of the segments of all steps.
     pub tokens: Vec<u32>,
     /// Index of the token at which each step's score is read.
     pub read_at: Vec<usize>,
 }
 
 impl ChainWriter {
-    /// Creates a writer for the tokenizer of `model`, a path for messages.
+    /// Makes a writer for the tokenizer of `model`, which is a path for error messages.
     ///
     /// # Errors
-    /// [`Error::Spec`], or [`Error::Unfit`] if the tokenizer cannot write what the spec asks for.
+    /// [`Error::Spec`], or [`Error::Unfit`] if the tokenizer cannot write the spec's texts.
     pub fn new(spec: &PrmSpec, tokenizer: Arc<Tokenizer>, model: &Path) -> Result<Self, Error> {
         spec.check()?;
         Self::fitted(spec, tokenizer).map_err(|fault| fault.unfit(spec, model))
     }
 
-    /// Returns a chain as tokens. Empty texts do not count as steps.
+    /// Returns a chain as tokens. Blank texts are no steps and are left out.
     ///
     /// # Errors
-    /// If the problem or a step cannot be written.
+    /// The problem or a step cannot be written.
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
         let (prompt, tokens) = self.open_scored(problem)?;
         let mut written = Written {
@@ -46,11 +46,11 @@ impl ChainWriter {
         Ok(written)
     }
 
-    /// Returns the text and the tokens of a problem's prompt, for a model that holds `context`
-    /// tokens.
+    /// Returns the prompt of a problem as text and as tokens, for a model with a context of
+    /// `context` tokens.
     ///
     /// # Errors
-    /// If the problem cannot be written, or cannot fit into the context.
+    /// The problem cannot be written, or is certainly longer than the context.
     pub fn prompt(&self, problem: &str, context: usize) -> Result<(String, Vec<u32>), ScoreError> {
         self.check_problem(problem, context)?;
         self.open_scored(problem)
@@ -61,11 +61,11 @@ impl ChainWriter {
         opened.map_err(|error| ScoreError::Prompt(error.to_string()))
     }
 
-    /// Appends step number `index`, counted from 1, to the `tokens` of a chain, whose prompt has
-    /// the text `prompt`. Returns the index of the token at which the step's score is read.
+    /// Appends step number `index`, from 1, to the `tokens` of a chain whose prompt has the text
+    /// `prompt`. Returns the index of the token at which the step's score is read.
     ///
     /// # Errors
-    /// If the step is empty or cannot be written.
+    /// The step is blank or cannot be written.
     pub fn append(
         &self,
         prompt: &str,
@@ -73,7 +73,7 @@ impl ChainWriter {
         index: usize,
         tokens: &mut Vec<u32>,
     ) -> Result<usize, ScoreError> {
-        // Without tokens of its own, the step would be read at the last token of the step before.
+        // Without tokens of its own, a step would be read at the last token of the step before.
         if step.text.trim().is_empty() {
             return Err(ScoreError::Failed("an empty step cannot be scored".into()));
         }

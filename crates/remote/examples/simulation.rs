@@ -4,12 +4,13 @@
 //! cargo run --release -p beamgen-remote --example simulation [-- PLOT.svg]
 //! ```
 //!
-//! The scheduler is real and so is its time; the servers are models. A server decodes all its
-//! requests together, a token of each in `TOKEN + ROW * requests` seconds. Its front takes
-//! `REQUEST` seconds of a thread for each request; vLLM 0.32 took 4.9 to 7.1 ms of two CPU cores
-//! for a request of a tiny model. `TOKEN` and `ROW` are those of a 7B model on an H100; they are
-//! assumed, not measured. A reward model's server answers a request in `SCORE` seconds after
-//! `REQUEST` seconds of its front. Each generator's server has one. Problems are pinned to servers.
+//! The scheduler and its computing time are real; the servers are simulated. A server decodes all
+//! its requests together, one token of each in `TOKEN + ROW * requests` seconds. Its front end
+//! spends `REQUEST` seconds of a thread on each request; vLLM 0.32 spent 4.9 to 7.1 ms of two CPU
+//! cores on a request to a tiny model. `TOKEN` and `ROW` are assumed for a 7B model on an H100, not
+//! measured. Next to each generator's server there is a server with a reward model. It answers a
+//! request `SCORE` seconds after the `REQUEST` seconds of its front end. Each problem is pinned to
+//! a server.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -28,10 +29,10 @@ const TOKEN: f64 = 8e-3;
 const ROW: f64 = 3e-5;
 const REQUEST: f64 = 5e-3;
 const SCORE: f64 = 30e-3;
-/// The number of requests that a server decodes at once; others wait.
+/// The number of requests that a server decodes at once; further requests wait.
 const MOST: usize = 256;
 
-/// A hash of two numbers, in place of random numbers.
+/// Returns a hash of two numbers, used in place of random numbers.
 fn hash(a: u64, b: u64) -> u64 {
     let mut x = a ^ b.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -39,7 +40,7 @@ fn hash(a: u64, b: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A job that ends at some time: a chain's step, or a batch's part.
+/// A job that is done at some time: a step of a chain, or the scores of a batch's item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Job {
     Step(u64),
@@ -49,10 +50,10 @@ enum Job {
 /// A server that decodes.
 #[derive(Default)]
 struct Server {
-    /// The requests in the front: the time at which each is through, the chain, its tokens.
+    /// The requests in the front end: the time at which each leaves it, its chain and its tokens.
     front: VecDeque<(f64, u64, usize)>,
     front_free: f64,
-    /// The running requests by the iteration at which they end.
+    /// The requests that are decoded, by the iteration in which they end.
     running: BinaryHeap<Reverse<(u64, u64)>>,
     waiting: VecDeque<(u64, usize)>,
     iterations: f64,
@@ -70,7 +71,7 @@ impl Server {
         TOKEN + ROW * self.running.len() as f64
     }
 
-    /// The time of the next event.
+    /// Returns the time of the server's next event; infinity if it is idle.
     fn next(&self) -> f64 {
         let done = self
             .running
@@ -82,7 +83,8 @@ impl Server {
         done.min(through)
     }
 
-    /// Advances to a time at or before the next event; adds the steps that are done to `done`.
+    /// Advances the server to a time at or before its next event, and adds the finished steps to
+    /// `done`.
     fn advance(&mut self, to: f64, done: &mut Vec<Job>) {
         let passed = to - self.now;
         if !self.running.is_empty() {
@@ -117,15 +119,16 @@ impl Server {
 struct World {
     now: f64,
     servers: Vec<Server>,
-    /// The next event of each busy server: the bits of its time, and the server.
+    /// The next event of each busy server: the bits of its time (which sort like the time), and the
+    /// server.
     events: BTreeSet<(u64, usize)>,
-    /// The time at which the front of each reward model's server is free.
+    /// The time at which the front end of each reward model's server is free.
     scorers: Vec<f64>,
     scores: BTreeSet<(u64, Job)>,
     done: Vec<Job>,
-    /// The real time at which the scheduler last got control.
+    /// The real time at which the scheduler last took over.
     given: Instant,
-    /// The time in seconds in which the scheduler had control.
+    /// The seconds that the scheduler has computed in total.
     scheduler: f64,
     answers_left: BTreeMap<u64, (usize, Vec<Result<Scored, ScoreError>>)>,
     steps: u64,
@@ -149,8 +152,8 @@ impl World {
         }
     }
 
-    /// Takes control from the scheduler. Servers run on while the scheduler computes, so the
-    /// virtual time advances by its real time.
+    /// Takes over from the scheduler. Servers work while the scheduler computes, so the virtual
+    /// time advances by the real time that it took.
     fn taken(&mut self) {
         let took = self.given.elapsed().as_secs_f64();
         self.scheduler += took;
@@ -161,7 +164,7 @@ impl World {
         self.given = Instant::now();
     }
 
-    /// Changes a server and registers its next event.
+    /// Changes a server and updates its entry in `events`.
     fn change(&mut self, at: usize, how: impl FnOnce(&mut Server, &mut Vec<Job>)) {
         let server = &mut self.servers[at];
         self.events.remove(&(server.next().to_bits(), at));
@@ -201,7 +204,7 @@ impl World {
         self.now = self.now.max(to);
     }
 
-    /// Waits for the next event, unless something is done already.
+    /// Waits for the next event, unless a job is done already.
     fn wait(&mut self) {
         if self.done.is_empty() {
             let next = self.next();
@@ -216,13 +219,13 @@ type Shared = Rc<RefCell<World>>;
 
 struct Writer {
     world: Shared,
-    /// The problem, depth and stream of each chain, and whether it is in the middle of a step.
+    /// For each chain: its problem, depth and stream, and whether it is in the middle of a step.
     chains: BTreeMap<u64, (u64, u32, u64, bool)>,
     active: usize,
     next: u64,
 }
 
-/// Returns the number of steps of a chain.
+/// Returns the number of steps of a chain, from 6 to 12.
 fn length(stream: u64) -> u32 {
     6 + (hash(stream, 1) % 7) as u32
 }
@@ -377,7 +380,7 @@ impl Scorer for Judge {
     fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
         let mut world = self.world.borrow_mut();
         if wait {
-            // Without an active chain, these steps belong to released chains.
+            // No chain is active, so these steps belong to chains that were released.
             world.done.retain(|job| matches!(job, Job::Score(_)));
             world.taken();
             world.wait();
@@ -433,7 +436,7 @@ impl Answers for NoAnswers {
     }
 }
 
-/// The figures of a run.
+/// The results of a run, a row of the printed table.
 struct Row {
     replicas: usize,
     problems: usize,
@@ -442,7 +445,7 @@ struct Row {
     steps: u64,
     alive: usize,
     idle: f64,
-    /// The share of the time in which the scheduler's thread was busy.
+    /// The share of the time in which the scheduler computed.
     busy: f64,
     per_step: f64,
 }
@@ -518,8 +521,8 @@ fn main() {
         "| servers | problems | in flight | chains alive | seconds (virtual) | steps/s | problems/s | servers idle | scheduler busy | its cost, us/step |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
-    // First, enough in flight to fill every server with 16 chains a problem. Then a hundred
-    // thousand chains, more than 64 such servers can use.
+    // First, enough problems in flight to fill every server, with 16 chains a problem. Then a
+    // hundred thousand chains, more than 64 such servers can decode at once.
     let sizes = [1, 4, 16, 64].into_iter().flat_map(|replicas| {
         [10, 100, 1000, 10_000].map(|problems| (replicas, problems, problems.min(32 * replicas)))
     });

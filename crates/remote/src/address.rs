@@ -1,4 +1,4 @@
-//! Addresses of servers and keys for them.
+//! Addresses of servers, and keys to them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,30 +8,30 @@ use hyper::http::uri::Authority;
 
 use crate::error::Error;
 
-/// The remedy for an address that cannot be read.
+/// The advice for an address that cannot be read.
 const EXPECTED: &str = "expected http://HOST:PORT or https://HOST:PORT";
 
-/// The address of a server: `http://HOST:PORT`, with or without `/v1` at the end.
+/// The address of a server: `http://HOST:PORT`, with or without `/v1` at its end.
 ///
-/// An address without a scheme means `http` on this machine and `https` on any other.
+/// Without a scheme it is `http` for this machine and `https` for any other machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// The URL without `/v1` and without a slash at the end.
+    /// The URL without `/v1` and without a slash at its end.
     base: String,
     this_machine: bool,
 }
 
 impl Address {
-    /// Parses an address.
+    /// Reads an address.
     ///
     /// # Errors
-    /// [`Error::Address`] for an invalid URL, or for one with a user, a password or a query.
+    /// [`Error::Address`] if the URL is invalid or has a user, a password or a query.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme, rest)) => (Some(scheme.to_ascii_lowercase()), rest),
             None => (None, text),
         };
-        // A URI keeps no fragment, so it would be dropped without a word.
+        // `Uri` drops a fragment silently, so it is refused here.
         if rest.contains(['?', '#']) {
             return Err(wrong(text, "remove everything after the path"));
         }
@@ -42,7 +42,7 @@ impl Address {
             .authority()
             .filter(|authority| !authority.host().is_empty());
         let authority = authority.ok_or_else(|| wrong(text, EXPECTED))?;
-        // A URI takes any text as its port; it is not read as a number before the first request.
+        // `Uri` accepts any text as the port and reads it as a number only later.
         if authority.port().is_none() && !authority.as_str().ends_with(authority.host()) {
             return Err(wrong(text, EXPECTED));
         }
@@ -56,11 +56,11 @@ impl Address {
         let scheme = match scheme.as_deref() {
             Some(scheme @ ("http" | "https")) => scheme,
             Some(_) => return Err(wrong(text, EXPECTED)),
-            // A local server rarely has a certificate, a remote one should have.
+            // A server on this machine rarely has a certificate, a remote one should have one.
             None if this_machine => "http",
             None => "https",
         };
-        // Users copy addresses with `/v1` from documentation of OpenAI clients.
+        // Addresses that users copy from the documentation of OpenAI clients end with `/v1`.
         let path = uri.path().trim_end_matches('/');
         let path = path.strip_suffix("/v1").unwrap_or(path);
         let host = authority.as_str().to_ascii_lowercase();
@@ -72,12 +72,12 @@ impl Address {
         })
     }
 
-    /// Returns the URL of a route, which begins with a slash.
+    /// Returns the URL of a route; `route` begins with a slash.
     pub(crate) fn route(&self, route: &str) -> String {
         format!("{}{route}", self.base)
     }
 
-    /// Whether a key would be sent unencrypted to another machine.
+    /// Whether a request to this address would carry a key unencrypted to another machine.
     pub(crate) fn is_open(&self) -> bool {
         !self.this_machine && self.base.starts_with("http://")
     }
@@ -105,7 +105,7 @@ fn is_this_machine(authority: &Authority) -> bool {
     })
 }
 
-/// Hides the part of an address before `@`, which may contain a password.
+/// Hides the part of an address before `@`, since it may contain a password.
 fn without_user(text: &str) -> String {
     match text.rsplit_once('@') {
         Some((_, host)) => format!("…@{host}"),
@@ -113,16 +113,16 @@ fn without_user(text: &str) -> String {
     }
 }
 
-/// A key that is sent as `Authorization: Bearer`. `Debug` does not show the key.
+/// A key that is sent in the header `Authorization: Bearer`. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Makes a key of a text. White space around the text is removed: a file ends with a line
-    /// break.
+    /// Makes a key from a text. White space around it is removed, such as the line break at the end
+    /// of a file.
     ///
     /// # Errors
-    /// [`Error::Key`] for an empty text, or for characters that an HTTP header cannot have.
+    /// [`Error::Key`] if the text is empty or has characters that an HTTP header cannot have.
     pub fn new(key: &str) -> Result<Self, Error> {
         let key = key.trim();
         if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -1,4 +1,4 @@
-//! A single request to a server: no retries after failures, no redirects, no proxies from the
+//! Sends single requests to servers: without retries after failures, redirects or proxies of the
 //! environment.
 
 use std::sync::Arc;
@@ -22,26 +22,26 @@ use crate::error::{Error, Failure, one_line};
 use crate::reply::{Reply, said};
 use crate::stream::{Completion, Until};
 
-/// The size limit of the parts of an answer that do not grow with the request, and of a refusal, in
-/// bytes.
+/// The size limit, in bytes, of a refusal, and of the parts of an answer whose size does not depend
+/// on the request.
 const FRAME: usize = 64 << 10;
-/// The size limit of a server's description of itself, such as a list of models, in bytes.
+/// The size limit, in bytes, of a server's description of itself, such as a list of models.
 const ABOUT: usize = 4 << 20;
-/// The longest wait for a connection.
+/// The longest wait until a connection is made.
 const CONNECT: Duration = Duration::from_secs(10);
 /// The time after which an idle connection is closed.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// A request: a route and its body.
+/// A request: its route, its body, and the limits of its answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {
-    /// The path, with a slash at the beginning.
+    /// The path, which begins with a slash.
     pub route: &'static str,
-    /// The JSON to be posted; `None` makes a GET request.
+    /// The JSON to send by POST; `None` makes a GET request.
     pub body: Option<Value>,
-    /// The end of a streamed answer; `None` for an answer that is not streamed.
+    /// The conditions that end a streamed answer; `None` if the answer is not streamed.
     pub until: Option<Until>,
-    /// The size limit of the answer in bytes.
+    /// The size limit of the answer, in bytes.
     pub most_bytes: usize,
 }
 
@@ -55,8 +55,8 @@ impl Call {
         }
     }
 
-    /// Makes a POST request; `grows` is the size limit of the parts of the answer that depend on
-    /// the request.
+    /// Makes a POST request. `grows` is the size limit, in bytes, of the parts of the answer whose
+    /// size depends on the request.
     pub(crate) fn post(route: &'static str, body: Value, grows: usize) -> Self {
         Self {
             route,
@@ -70,10 +70,10 @@ impl Call {
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// The longest wait for the first byte of an answer, which an engine sends when the step is
-    /// complete.
+    /// The longest wait for the first byte of an answer. Engines send that byte when the whole step
+    /// is sampled.
     first_byte: Duration,
-    /// The longest wait for the rest of an answer, or for the next part of a stream.
+    /// The longest wait for the rest of an answer, or for the next piece of a stream.
     rest: Duration,
 }
 
@@ -84,7 +84,7 @@ impl Client {
         certificates: &Certificates,
     ) -> Result<Self, Error> {
         let mut trusted = RootCertStore::empty();
-        // The system may have certificates that `rustls` rejects; the others are enough.
+        // The system may have certificates that `rustls` rejects; the others are used.
         trusted.add_parsable_certificates(certificates.all()?);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
@@ -93,18 +93,18 @@ impl Client {
             .with_root_certificates(trusted)
             .with_no_client_auth();
         let mut tcp = HttpConnector::new();
-        // The connector around this one takes addresses of https, too.
+        // The HTTPS connector uses this one and passes addresses with https to it.
         tcp.enforce_http(false);
         tcp.set_connect_timeout(Some(CONNECT));
-        // Requests are small, and Nagle's algorithm would hold them back.
+        // Nagle's algorithm would delay requests, which are small.
         tcp.set_nodelay(true);
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
-        // A search sends hundreds of requests at a time; new connections would delay each of them,
-        // so the pool keeps as many as were needed at once.
+        // A search sends hundreds of requests at once. The pool keeps as many connections as were
+        // needed at the same time, since each new connection would delay its request.
         let http = legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(TokioTimer::new())
@@ -116,7 +116,7 @@ impl Client {
         })
     }
 
-    /// Makes a request and reads its answer by `read`.
+    /// Sends a request and returns its answer, as read by `read`.
     pub(crate) async fn ask<T>(
         &self,
         address: &Address,
@@ -130,9 +130,9 @@ impl Client {
         read.map_err(|fault| Failure::Answer(fault).without(key.map(ApiKey::expose)))
     }
 
-    /// Makes a request; returns the body of the answer. Dropping the future closes the connection,
-    /// which makes the supported engines stop generating. `session` is the same for all requests of
-    /// a problem, for routers that keep caches together.
+    /// Sends a request and returns the body of the answer. Dropping the future closes the
+    /// connection; the supported engines then stop generating. `session` is the same for all
+    /// requests of a problem, for routers that send requests with a common prefix to one server.
     pub(crate) async fn send(
         &self,
         address: &Address,
@@ -162,15 +162,15 @@ impl Client {
                 Ok(Err(error)) if error.is_connect() => {
                     return Err(Failure::Unreachable(unreachable(&error)));
                 }
-                // A server may close an idle connection at the moment when the next request is
-                // sent, so the first such failure is not the server's: the request is sent again.
+                // A server may close an idle connection just when the next request is sent. So the
+                // request is sent again once, without counting a failure.
                 Ok(Err(_)) if again => again = false,
                 Ok(Err(error)) => return Err(Failure::Cut(innermost(&error))),
                 Ok(Ok(response)) => break response,
             }
         };
         let status = response.status();
-        // Only seconds are read; the header's other form, a date, is rare.
+        // The header may also contain a date, but that is rare and ignored.
         let retry_after = response
             .headers()
             .get(RETRY_AFTER)
@@ -182,7 +182,7 @@ impl Client {
         if status.is_success() {
             return whole_body(response, call.most_bytes, rest).await;
         }
-        // A refusal may be cut: only its beginning is shown.
+        // The beginning of a refusal is enough for the message.
         let (text, _) = body(response, FRAME, rest).await?;
         Err(Failure::Status {
             status: status.as_u16(),
@@ -219,12 +219,12 @@ fn request(
     request.map_err(|error| Failure::Unreachable(error.to_string()))
 }
 
-/// Returns the next bytes of a body; `None` at its end.
+/// Returns the next bytes of a body; `None` at the end of the body.
 async fn chunk(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
     while let Some(frame) = body.frame().await {
         match frame {
             Err(error) => return Err(Failure::Cut(innermost(&error))),
-            // The other kind of frame has trailers, which no engine sends.
+            // The other kind of frame contains trailers, which no engine sends.
             Ok(frame) => {
                 if let Ok(bytes) = frame.into_data() {
                     return Ok(Some(bytes));
@@ -235,8 +235,8 @@ async fn chunk(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
     Ok(None)
 }
 
-/// Reads a stream up to its end or to one of the strings. Each part has to come within `idle`. The
-/// connection is closed when the rest is not needed.
+/// Reads a stream up to its end or to one of the strings in `until`. Each piece must arrive within
+/// `idle`. The connection is closed when the rest is not needed.
 async fn streamed(
     response: Response<Incoming>,
     until: &Until,
@@ -246,7 +246,7 @@ async fn streamed(
     let mut completion = Completion::new(until);
     let kind = response.headers().get(CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
-        // Some servers ignore `"stream": true` and send the whole answer.
+        // Some servers ignore `"stream": true` and send the whole answer as JSON.
         return completion.of_whole(&whole_body(response, most, idle).await?);
     }
     let mut body = response.into_body();
@@ -256,7 +256,7 @@ async fn streamed(
         match part.map_err(|_| incomplete(idle))?? {
             None => return completion.whole(),
             Some(part) => {
-                // Counted as it comes: an endless stream must not fill the memory.
+                // Counted while it arrives: an endless stream must not fill the memory.
                 bytes += part.len();
                 if bytes > most {
                     return Err(Failure::TooLong(most));
@@ -273,7 +273,7 @@ fn incomplete(waited: Duration) -> Failure {
     Failure::Cut(format!("incomplete after {} s", waited.as_secs_f64()))
 }
 
-/// Reads a body of at most `most` bytes.
+/// Reads a body; an error if it has more than `most` bytes.
 async fn whole_body(
     response: Response<Incoming>,
     most: usize,
@@ -285,7 +285,7 @@ async fn whole_body(
     }
 }
 
-/// Reads the first `most` bytes of a body; returns whether that is the whole body.
+/// Reads at most the first `most` bytes of a body, and returns whether that is the whole body.
 async fn body(
     response: Response<Incoming>,
     most: usize,
@@ -307,7 +307,7 @@ async fn body(
     read.map_err(|_| incomplete(rest))?
 }
 
-/// Describes why no connection was made, with a remedy for certificates.
+/// Describes why no connection was made, with advice about certificates.
 fn unreachable(error: &legacy::Error) -> String {
     match refusal(error) {
         Some(reason) => format!("its certificate is not trusted ({reason}); {ADVICE}"),
@@ -315,7 +315,7 @@ fn unreachable(error: &legacy::Error) -> String {
     }
 }
 
-/// Returns the innermost cause of an error: the message of the error itself does not name it.
+/// Returns the message of the innermost cause: outer messages do not name it.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

@@ -1,4 +1,4 @@
-//! Requests and answers of each engine: a file per engine, a row in the table below.
+//! The requests and answers of each engine. Each engine has a file, and an entry in `DIALECTS`.
 
 mod llama_cpp;
 mod openai;
@@ -13,129 +13,130 @@ use serde_json::json;
 use crate::client::Call;
 use crate::reply::Reply;
 
-/// The supported engines, in the order in which a server is compared with them.
+/// The supported engines, in the order in which a server's answers are compared with them.
 pub(crate) const DIALECTS: &[&dyn Dialect] = &[
     &vllm::Vllm,
     &sglang::SgLang,
     &llama_cpp::LlamaCpp,
-    // The last resort, only used if the user asks for it.
+    // Last, since any server looks like this one. It is used only if the user names it.
     &openai::OpenAi,
 ];
 
-/// The size limit of a sampled token in an answer, in bytes: its text several times, as text and as
-/// bytes, its id, its log-probability, and names of fields.
+/// The size limit of a sampled token in an answer, in bytes. The answer may contain its text
+/// several times, as text and as bytes, its id, its log-probability, and names of fields.
 const BYTES_OF_TOKEN: usize = 4 << 10;
-/// The size limit of a prompt token in an answer, in bytes; some engines return the prompt.
+/// The size limit of a prompt token in an answer, in bytes: some engines return the prompt.
 const BYTES_OF_PROMPT_TOKEN: usize = 64;
 
-/// A request to sample the rest of a step.
+/// A request to sample the rest of a step, in the same form for all engines.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ask {
-    /// The token ids of the prompt and of the chain so far.
+    /// The tokens of the prompt and of the chain so far.
     pub ids: Vec<u32>,
     pub max_tokens: usize,
-    /// The sampling settings. All are sent: a server fills in missing ones from its own settings.
+    /// The sampling settings. All of them are sent, since a server would replace missing ones by
+    /// its own.
     pub sampling: SamplingParams,
-    /// The seed, below 2^31 because some engines take only signed 32-bit numbers.
+    /// The seed. It is below 2^31, since some engines read a signed 32-bit number.
     pub seed: u32,
-    /// The strings after which the server stops.
+    /// The strings at which the server stops sampling.
     pub stop: Vec<String>,
-    /// The number of likeliest tokens to be told of at each token.
+    /// The number of likeliest tokens that the server reports for each sampled token.
     pub alternatives: usize,
 }
 
 impl Ask {
-    /// Returns the size limit of the tokens in the answer, in bytes.
+    /// Returns the size limit of the part of the answer that grows with the tokens, in bytes.
     fn most_bytes(&self) -> usize {
         let sampled = self.max_tokens.saturating_mul(BYTES_OF_TOKEN);
         sampled.saturating_add(self.ids.len() * BYTES_OF_PROMPT_TOKEN)
     }
 
-    /// Returns the largest number of streamed pieces of text; some servers send empty ones between
-    /// tokens.
+    /// Returns the largest number of pieces of a streamed text. Some servers send empty pieces
+    /// between tokens.
     fn most_pieces(&self) -> usize {
         self.max_tokens.saturating_mul(2).saturating_add(16)
     }
 }
 
-/// Returns the size limit of an answer about label tokens, in bytes.
+/// Returns the size limit of an answer with the logits of label tokens, in bytes.
 fn most_bytes_of_labels(ids: &[u32], labels: &[u32]) -> usize {
     labels.len() * BYTES_OF_TOKEN + ids.len() * BYTES_OF_PROMPT_TOKEN
 }
 
-/// The reason why a server stopped.
+/// The reason why a server stopped sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// One of the strings was sampled, or something else that is not the end of the text.
+    /// One of the strings was sampled, or the server stopped for any other reason except the two
+    /// below.
     Stop,
-    /// An end-of-text token was sampled.
+    /// An end-of-text token was sampled, which the server may leave out of the tokens.
     Eos,
-    /// The requested number of tokens or the model's context is exhausted.
+    /// The requested number of tokens was sampled, or the model's context is full.
     Limit,
 }
 
-/// The tokens that a server sampled.
+/// The tokens that a server sampled for a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Generated {
     pub tokens: Vec<u32>,
-    /// The log-probability of each token under the model's own distribution, in nats.
+    /// The natural log-probability of each token under the model's own distribution.
     pub logprobs: Vec<f32>,
-    /// The likeliest tokens at each token, with their log-probabilities; empty if not asked for.
+    /// The likeliest tokens for each sampled token, with log-probabilities; empty if not requested.
     pub likeliest: Vec<Vec<(u32, f32)>>,
     pub end: End,
     pub usage: Usage,
 }
 
-/// A server's figures on the prompt of a request, where it reports them.
+/// The numbers that a server reports about the prompt of a request; `None` if it reports none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Usage {
-    /// The number of tokens of the prompt.
+    /// The number of tokens of the prompt, cached ones included.
     pub prompt: Option<u64>,
     /// The number of prompt tokens that were in the server's cache.
     pub cached: Option<u64>,
-    /// The time in the server's queue, in milliseconds.
+    /// The time that the request spent in the server's queue, in milliseconds.
     pub queued: Option<u64>,
 }
 
-/// A server's description of itself.
+/// The information that a server gives about itself; `None` for what it does not tell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct About {
     pub version: Option<String>,
     pub model: Option<String>,
-    /// The source of the model: a folder on the server, or a name on the hub.
+    /// The source of the model: a folder on the server, or a repository on the hub.
     pub source: Option<String>,
-    /// The context length in tokens.
+    /// The length of the model's context in tokens.
     pub context: Option<usize>,
 }
 
-/// The requests and answers of an engine.
+/// The form of an engine's requests and answers.
 pub(crate) trait Dialect: Debug + Send + Sync {
-    /// The name of the engine in settings.
+    /// Returns the name of the engine in settings.
     fn name(&self) -> &'static str;
 
-    /// Whether the engine exchanges text, because it has no route for token ids.
+    /// Whether requests and answers contain text, because the engine has no route for token ids.
     fn is_text(&self) -> bool {
         false
     }
 
-    /// The route on which the engine describes itself: by default the list of models.
+    /// Returns the request for the engine's description of itself, by default the list of models.
     fn about(&self) -> Call {
         Call::get("/v1/models")
     }
 
-    /// Returns the description in an answer of that route; `None` if the answer is not this
-    /// engine's.
+    /// Reads the answer to [`about`](Self::about); `None` if the answer comes from another engine.
     fn is_about(&self, answer: Reply<'_>) -> Option<About>;
 
-    /// A route that a running server answers at once.
+    /// Returns a route that a running server answers at once.
     fn health(&self) -> &'static str {
         "/health"
     }
 
-    /// Makes the request for `ask`. Engines that exchange text need the `tokenizer`.
+    /// Makes the request for `ask`. Engines that exchange text use the `tokenizer`.
     fn generate(&self, model: &str, ask: &Ask, tokenizer: &Tokenizer) -> Call;
 
-    /// Reads the sampled tokens of an answer to `ask`.
+    /// Reads the sampled tokens from an answer to `ask`.
     ///
     /// # Errors
     /// A field is missing or has an invalid value.
@@ -146,50 +147,51 @@ pub(crate) trait Dialect: Debug + Send + Sync {
         tokenizer: &Tokenizer,
     ) -> Result<Generated, String>;
 
-    /// Makes the request for the logits of `labels` after `ids`. The logits may share an unknown
-    /// offset.
+    /// Makes the request for the logits of `labels` after `ids`. All logits may be off by the same
+    /// amount.
     fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
 
-    /// Whether the engine tells of the [`alternatives`](Ask::alternatives) of a token.
+    /// Whether the engine reports the [`alternatives`](Ask::alternatives) of a token.
     fn has_alternatives(&self) -> bool {
         false
     }
 
-    /// Whether the engine can return the logits of given tokens.
+    /// Whether the engine can report the logits of chosen tokens.
     fn has_label_logits(&self) -> bool {
         true
     }
 
-    /// Reads the logits of `labels`, in their order.
+    /// Reads the logits of `labels`, in the order of `labels`.
     ///
     /// # Errors
-    /// A label is missing, or a value is invalid. A missing label has no default: any value would
-    /// be a wrong score.
+    /// A label is missing, or a value is invalid. A missing logit is not replaced: any replacement
+    /// would give a wrong score.
     fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String>;
 
-    /// Makes the request for the tokens of a text, without special tokens.
+    /// Makes the request to tokenise a text without special tokens.
     fn tokenize(&self, model: &str, text: &str) -> Call {
         let body = json!({"model": model, "prompt": text, "add_special_tokens": false});
         Call::post("/tokenize", body, text.len() * BYTES_OF_PROMPT_TOKEN)
     }
 
-    /// The engine's promise on equal requests with equal seeds, for the record.
+    /// Returns what the engine promises about equal requests with equal seeds, for the record of a
+    /// run.
     fn promise(&self) -> &'static str;
 }
 
-/// Returns an engine by its name in settings.
+/// Returns the engine with this name in settings; `None` if there is none.
 pub(crate) fn named(name: &str) -> Option<&'static dyn Dialect> {
     DIALECTS.iter().copied().find(|d| d.name() == name)
 }
 
-/// Returns the names of the engines that can be recognised, for messages.
+/// Returns the names of the engines that can be recognised, for error messages.
 pub(crate) fn names() -> String {
     let exact = DIALECTS.iter().filter(|dialect| !dialect.is_text());
     let names: Vec<&str> = exact.map(|dialect| dialect.name()).collect();
     names.join(", ")
 }
 
-/// Reads the first model of an `OpenAI` list of models, if `owner` serves the list.
+/// Reads the first entry of an `OpenAI` list of models; `None` if its `owned_by` is not `owner`.
 fn listed(answer: Reply<'_>, owner: &str) -> Option<About> {
     let named: String = answer.maybe("data.0.owned_by")?;
     (named == owner).then(|| About {
@@ -201,15 +203,15 @@ fn listed(answer: Reply<'_>, owner: &str) -> Option<About> {
 }
 
 fn milliseconds(value: f64) -> Option<u64> {
-    // Excludes NaN, negative and absurd values.
+    // NaN, negative and absurdly large values are ignored.
     let is_time = (0.0..1e12).contains(&value);
     is_time.then_some(value.round() as u64)
 }
 
-/// Checks that an answer has a log-probability for each token.
+/// Refuses an answer unless it has a log-probability for each token.
 fn checked(generated: Generated) -> Result<Generated, String> {
     let (tokens, logprobs) = (generated.tokens.len(), generated.logprobs.len());
-    // Zipped lists of different lengths would lose tokens silently.
+    // Without this check, zipping the lists would silently drop tokens.
     if tokens == logprobs {
         Ok(generated)
     } else {
@@ -221,7 +223,7 @@ fn checked(generated: Generated) -> Result<Generated, String> {
 mod tests {
     use super::*;
 
-    /// Reads an engine's answer to a request for the labels 7 and 8.
+    /// Reads the logits of the labels 7 and 8 from an engine's answer.
     fn labels(engine: &str, answer: &str) -> Result<Vec<f64>, String> {
         let answer = Reply::parse(answer.as_bytes()).unwrap();
         let read = named(engine).unwrap().labels(answer, &[7, 8]);

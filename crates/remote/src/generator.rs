@@ -1,9 +1,10 @@
-//! Steps from a language model on a server.
+//! A generator whose model runs on servers.
 //!
-//! A step is a request. The tokens of the chain are sent, and the tokens of the step are received
-//! and split here, by the rules of the local generator. A server sees a step boundary only within
-//! an answer. If a boundary spans two answers, or the step was only white space, another request
-//! continues the step. Tokens that a server sampled after the end of a step are dropped.
+//! Each step is a request: the tokens of the chain are sent, and the tokens of the step are
+//! received. They are split into steps here, by the rules of the local generator. A server can find
+//! a boundary only inside its own answer. If a boundary spans two answers, or the step so far is
+//! only white space, another request continues the step. Tokens that a server sampled after the end
+//! of a step are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,35 +24,34 @@ use crate::requests::Requests;
 use crate::servers::{Connection, ServerFacts};
 use crate::{Error, Remote, probe};
 
-/// The longest wait of a pass without answers. Between passes the search checks deadlines and new
-/// requests.
+/// The longest time that a pass waits for answers. Between passes the search checks deadlines and
+/// new requests.
 const TURN: Duration = Duration::from_millis(20);
 
-/// The result of a request with its number of retries.
+/// The result of a request, with the number of its retries.
 pub(crate) type Answered = Result<(Generated, u32), CallError>;
 
-/// A generator whose model runs on servers.
+/// A generator over servers: it sends tokens of chains and receives tokens of steps.
 #[derive(Debug)]
 pub struct RemoteGenerator {
     connection: Arc<Connection>,
     requests: Arc<Requests>,
     book: ChainBook<Cache>,
     answers: Inbox<(ChainId, Answered)>,
-    /// The most alternatives of a token whose log-probabilities the servers tell; `None` if they do
-    /// not even tell the token's own.
+    /// The most alternatives of a token whose log-probabilities the servers report; `None` if they
+    /// do not even report the sampled token's own.
     most_logprobs: Option<usize>,
 }
 
 #[derive(Debug)]
 struct Cache {
-    /// The tokens of the prompt and of the closed steps.
+    /// The tokens of the prompt and of all closed steps.
     prefix: Prefix,
-    /// The running request for the rest of a step, with the largest number of tokens that it asks
-    /// for.
+    /// The running request for the rest of a step, and the number of tokens that it may sample.
     request: Option<(usize, Request)>,
 }
 
-/// A running request. Dropping it closes the connection, which makes the server stop.
+/// A running request. Dropping it closes the connection, and the server stops sampling.
 #[derive(Debug)]
 struct Request(AbortHandle);
 
@@ -62,10 +62,10 @@ impl Drop for Request {
 }
 
 impl Remote {
-    /// Makes a generator over these servers, after a test of everything that it needs of them.
+    /// Makes a generator over connected servers, after the module `probe` has tested them.
     ///
     /// # Errors
-    /// The tokenizer belongs to another model, a server ignores a setting, or a setting is invalid.
+    /// The tokenizer belongs to another model, the servers ignore a field, or a setting is invalid.
     pub fn generator(
         &self,
         connection: Connection,
@@ -95,12 +95,12 @@ impl Remote {
 }
 
 impl RemoteGenerator {
-    /// The connection, with facts on the servers and counts of requests.
+    /// Returns the connection, which has facts about the servers and counts of requests.
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 
-    /// Requests the rest of a running step.
+    /// Sends a request for the rest of a running step.
     fn ask(&mut self, id: ChainId) {
         let chain = self.book.chain(id);
         let Some(step) = chain.running() else { return };
@@ -117,7 +117,7 @@ impl RemoteGenerator {
             .max(1);
         let mut ids = chain.cache.prefix.tokens(step.tokens.len());
         ids.extend_from_slice(&step.tokens);
-        // The random numbers of the chain's position seed the server, so an equal request in
+        // The seed is taken from the random numbers of the chain's position. So an equal request in
         // another run has an equal seed.
         let (sampling, mut rng) = chain.sampling();
         let ask = Ask {
@@ -146,10 +146,10 @@ impl RemoteGenerator {
         }
     }
 
-    /// Adds the received tokens to a step; returns the step if it is closed or paused.
+    /// Adds received tokens to a step. Returns the step if it is closed or paused.
     fn take(&mut self, id: ChainId, generated: Generated) -> Result<Option<StepOutput>, String> {
         let tokenizer = Arc::clone(&self.book.plans().tokenizer);
-        // The chain may have been released or closed while the answer was on its way.
+        // While the request was running, the chain may have been released or closed.
         let request = self.book.cache(id).and_then(|cache| cache.request.take());
         let Some((asked, _)) = request else {
             return Ok(None);
@@ -158,8 +158,8 @@ impl RemoteGenerator {
         let end = generated.end;
         let ended = end == End::Eos && tokens.last().is_none_or(|&id| !tokenizer.is_eos(id));
         if ended && let Some(&eos) = tokenizer.eos_ids().first() {
-            // Some engines leave the end-of-text token out, so its probability is unknown; a
-            // log-probability of 0 does not change the chain's sum.
+            // Some engines leave out the end-of-text token, so its log-probability is unknown. With
+            // 0 it does not change the chain's sum.
             tokens.push(eos);
             logprobs.push(0.0);
         }
@@ -183,11 +183,11 @@ impl RemoteGenerator {
         let discarded = (tokens.len() - used) as u64;
         self.connection.replicas.traffic().discarded_tokens += discarded;
         if output.is_none() && end == End::Limit && used < asked {
-            // Fewer tokens than requested: the server's context is full, and asking again would
-            // loop.
+            // The server sampled fewer tokens than requested, so its context is full. Another
+            // request would get no further.
             output = Some(self.book.cut(id, Finish::ChainCap));
         }
-        // A step that is still open needs another request.
+        // A step that is still running needs another request.
         match (&output, self.book.cache(id)) {
             (Some(step), Some(cache)) if !step.paused => cache.prefix.push(step.tokens.clone()),
             (None, _) => self.ask(id),
@@ -213,7 +213,7 @@ impl Generator for RemoteGenerator {
         })
     }
 
-    /// Starts a chain; always succeeds. The limit of each server decides when the request is sent.
+    /// Starts a step and always succeeds: each server's limit decides when the request is sent.
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
         let state = self.book.next_state(from, plan);
@@ -225,13 +225,13 @@ impl Generator for RemoteGenerator {
         Some(id)
     }
 
-    /// Releases a chain; returns its unfinished tokens. Tokens that a server has sampled but not
-    /// sent are unknown.
+    /// Releases a chain and returns the number of its unfinished step's tokens. Tokens that a
+    /// server has sampled but not sent are unknown.
     fn release(&mut self, chain: ChainId) -> usize {
         self.book.release(chain).unfinished()
     }
 
-    /// Waits for answers of any chain, for 20 ms at most.
+    /// Waits at most 20 ms for answers for any chains.
     fn pass(&mut self) -> Result<PassOutput, GenError> {
         let mut output = PassOutput::from(self.book.close_leftovers());
         let mut answers = self.answers.take();
@@ -255,7 +255,8 @@ impl Generator for RemoteGenerator {
                 }
                 Err(error) if error.lost => return Err(GenError::Lost(Cause::new(error))),
                 Err(error) if self.book.cache(id).is_some() => Cause::new(error),
-                // The chain was released in the meantime, so its failure does not matter.
+                // The chain was released while the request was running, so its failure has no
+                // effect.
                 Err(_) => continue,
             };
             output.failed.push((id, GenError::Failed(cause)));
@@ -268,7 +269,7 @@ impl Generator for RemoteGenerator {
         self.book.active().len()
     }
 
-    /// Returns an unlimited memory: servers manage their own.
+    /// Returns unlimited memory, since servers manage their own memory.
     fn memory(&self) -> Memory {
         Memory {
             used_bytes: 0,

@@ -1,10 +1,10 @@
-//! Inboxes in which answers wait for the thread of the search.
+//! Inboxes, in which answers wait until the search's thread takes them.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A counter that wakes the search when an answer arrives in any inbox that shares it. The search
-/// waits for steps and for scores at the same time.
+/// A counter that rises with each answer in any inbox that shares it, and wakes the search. So the
+/// search can wait for steps and scores at the same time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bell(Arc<(Mutex<u64>, Condvar)>);
 
@@ -15,20 +15,20 @@ impl Bell {
 
     fn ring(&self) {
         *self.count() += 1;
-        // All inboxes share the bell, and the waiting one is not known.
+        // Inboxes share the bell, so the sender does not know which inbox is waited for.
         self.0.1.notify_all();
     }
 }
 
-/// The answers of a kind, such as steps or scores.
+/// An inbox for one kind of answers, such as steps or scores.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
     sender: Sender<T>,
-    /// The count of the bell at the last look into the inbox.
+    /// The count of the bell when answers were last taken.
     heard: u64,
 }
 
-/// The sending side of an inbox, for any thread.
+/// The sending end of an inbox. It can be used on any thread.
 #[derive(Debug)]
 pub(crate) struct Sender<T> {
     answers: Arc<Mutex<Vec<T>>>,
@@ -70,16 +70,16 @@ impl<T> Inbox<T> {
         self.sender.clone()
     }
 
-    /// Takes all answers since the last look.
+    /// Takes all answers that arrived since the last call.
     pub(crate) fn take(&mut self) -> Vec<T> {
-        // The count is read before the answers: an answer in between rings again, so `wait` returns
-        // at once and the answer is not missed.
+        // The count is read before the answers. An answer that arrives in between raises the count
+        // again, so `wait` returns at once and the answer is not missed.
         self.heard = *self.sender.bell.count();
         std::mem::take(&mut *self.sender.answers())
     }
 
-    /// Waits until an answer arrives in any inbox that shares the bell, at most `longest`. Returns
-    /// at once if one arrived since the last look.
+    /// Waits until an answer arrives in any inbox that shares the bell, at most for `longest`.
+    /// Returns at once if an answer arrived after the last [`take`](Self::take).
     pub(crate) fn wait(&self, longest: Duration) {
         let bell = &self.sender.bell;
         drop(
@@ -107,7 +107,7 @@ mod tests {
             scope.spawn(move || {
                 other.send("score");
             });
-            // An answer in the other inbox wakes this one too.
+            // An answer in the other inbox wakes this one, too.
             steps.wait(Duration::from_secs(60));
         });
         assert!(steps.take().is_empty());

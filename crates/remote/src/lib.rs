@@ -1,13 +1,13 @@
-//! Generators and reward models that run on other engines' servers: vLLM, `SGLang` and llama.cpp.
-//! Generators can also run on any endpoint with `OpenAI`'s completions, which exchanges text.
+//! Generators and reward models on the servers of other engines: vLLM, `SGLang` and llama.cpp. A
+//! generator can also be on any server with `OpenAI`'s completions; then text is exchanged.
 //!
-//! [`Remote::generator`] and [`Remote::scorer`] implement the same traits as local models, by the
-//! same rules. Chat template, tokenizer and step boundaries are local, and **token ids** are sent
-//! and received, so that no text is tokenised twice in two ways. (Endpoints that take no ids
-//! exchange text.) A request is a step of a chain, with a seed that follows from the chain. A
-//! pruned chain closes its connection, which makes the engine stop. A request that a server cannot
-//! serve exactly is refused before the first problem, with an error that names the nearest
-//! alternative.
+//! [`Remote::generator`] and [`Remote::scorer`] implement the traits that local models implement,
+//! by the same rules. Chat template, tokenizer and step boundaries are local. **Token ids** are
+//! sent and received, so no text is tokenised in two different ways. (Servers that take no ids
+//! exchange text.) Each step of a chain is a request, with a seed that follows from the chain. When
+//! a chain is pruned, its connection is closed, and the engine stops sampling. If a server cannot
+//! do exactly what is needed, that is an error before the first problem. The error names the
+//! nearest alternative.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -54,8 +54,8 @@ pub use servers::{Connection, ServerFacts, Servers};
 use inbox::Bell;
 use requests::Requests;
 
-/// The thread that makes requests, shared by generators and scorers, so that a search can wait for
-/// both at once.
+/// The thread that sends requests. Generators and scorers share it, so a search can wait for both
+/// at once.
 #[derive(Debug)]
 pub struct Remote {
     requests: Arc<Requests>,
@@ -74,11 +74,11 @@ impl Remote {
         })
     }
 
-    /// Connects to servers and asks which engine and which model they run. `role` names the servers
-    /// in messages.
+    /// Connects to servers and finds out which engine and which model they run. `role` names the
+    /// servers in error messages.
     ///
     /// # Errors
-    /// An address is invalid, a server does not answer or runs an unknown engine, or the servers
+    /// An address is invalid, a server does not answer, its engine is unknown, or the servers
     /// differ.
     pub fn connect(&self, role: &'static str, servers: &Servers) -> Result<Connection, Error> {
         self.requests.wait(Connection::open(role, servers))

@@ -1,14 +1,14 @@
-//! The limit of concurrent requests to a server: it grows while the server serves them and halves
-//! when the server reports overload (additive increase, multiplicative decrease; Chiu and Jain,
-//! 1989).
+//! The limit of concurrent requests to a server. It grows while the server serves requests, and is
+//! halved when the server reports overload (additive increase, multiplicative decrease; Chiu and
+//! Jain, 1989).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// The time after a halving in which further refusals are ignored: they belong to requests sent
-/// before it.
+/// The time after a halving in which further refusals are ignored: their requests were sent before
+/// the halving.
 const ONE_CUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -25,14 +25,14 @@ struct State {
     cut: Option<Instant>,
 }
 
-/// The permission for a request, returned when it is dropped.
+/// The right to send a request. Dropping it lets the next request be sent.
 #[derive(Debug)]
 pub(crate) struct Permit<'a>(&'a Limit);
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.0.change(|state| state.in_flight -= 1);
-        // One waiter per freed permit.
+        // One permit was freed, so one waiter is woken.
         self.0.freed.notify_one();
     }
 }
@@ -55,10 +55,11 @@ impl Limit {
         how(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until another request may be made, in the order of arrival.
+    /// Waits until another request may be sent. Requests that wait are served in the order of
+    /// arrival.
     pub(crate) async fn permit(&self) -> Permit<'_> {
         loop {
-            // Registered before the check, so a permit that is freed in between is not missed.
+            // Registered before the check: a permit that is freed in between is not missed.
             let freed = self.freed.notified();
             let taken = self.change(|state| {
                 let room = state.in_flight < state.allowed as usize;
@@ -72,11 +73,12 @@ impl Limit {
         }
     }
 
-    /// Raises the limit after a served request: by about one for each full round of requests.
+    /// Raises the limit a little after a served request: by about 1 for as many requests as the
+    /// limit.
     pub(crate) fn served(&self) {
         let more = self.change(|state| {
             let before = state.allowed as usize;
-            // A round of `allowed` requests adds about 1 in total.
+            // The sum over `allowed` requests is about 1.
             state.allowed = (state.allowed + 1.0 / state.allowed).min(state.most as f64);
             state.allowed as usize > before
         });
@@ -85,7 +87,7 @@ impl Limit {
         }
     }
 
-    /// Halves the limit after a refusal, at most once a second.
+    /// Halves the limit after a refusal, unless it was halved less than a second ago.
     pub(crate) fn refused(&self, now: Instant) {
         self.change(|state| {
             let again = state
@@ -98,7 +100,7 @@ impl Limit {
         });
     }
 
-    /// Returns the number of running requests.
+    /// Returns the number of requests that have a permit.
     #[cfg(test)]
     fn in_flight(&self) -> usize {
         self.change(|state| state.in_flight)

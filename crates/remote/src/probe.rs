@@ -1,5 +1,5 @@
 //! Tests of a server before the first problem. A server may accept a field and ignore it, so the
-//! tests look at its behaviour.
+//! tests check its behaviour.
 
 use beamgen_engine::{SamplingParams, Tokenizer};
 use beamgen_prm::{ChainWriter, Normaliser};
@@ -12,11 +12,11 @@ use crate::route::Route;
 use crate::servers::{Connection, ServerFacts};
 
 /// A text with several scripts, digits, spaces, line breaks and signs. Tokenizers that agree on
-/// this text are considered equal.
+/// this text are taken as equal.
 const TEXT: &str = "Question: 3.14 + 12345 = ?\n\n  Löwe  naïve 漢字かな 한국어 🦀\tI'll can't\r\n{x}^2 \\frac{1}{2}";
 const SEED: u32 = 20_240_611;
 
-/// Checks that a server has the same tokenizer.
+/// Checks that the servers have the same tokenizer as `local`.
 pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
     if connection.dialect.is_text() {
         return token_count(connection, local).await;
@@ -29,8 +29,8 @@ pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Res
         .await
     {
         Ok(remote) => remote,
-        // A server without this route cannot be tested; later answers are checked against the
-        // vocabulary.
+        // The server has no such route, so its tokenizer cannot be tested. Token ids in later
+        // answers are still compared with the vocabulary.
         Err(Error::Server {
             failure: Failure::Status { status: 404, .. },
             ..
@@ -54,8 +54,8 @@ pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Res
     )))
 }
 
-/// Checks that a server splits the text into the same number of tokens, which is all that some
-/// servers report.
+/// Checks that the servers split the text into the same number of tokens. Some servers report only
+/// that number.
 async fn token_count(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
     let call = connection.dialect.tokenize(connection.model(), TEXT);
     let own = [
@@ -69,7 +69,7 @@ async fn token_count(connection: &Connection, local: &Tokenizer) -> Result<(), E
         .await
     {
         Ok(counts) => counts,
-        // The text may be longer than the server's context; then nothing can be tested.
+        // The text may be longer than the server's context; then the tokenizer cannot be tested.
         Err(Error::Server {
             failure: Failure::Status { status: 400, .. },
             ..
@@ -89,7 +89,7 @@ async fn token_count(connection: &Connection, local: &Tokenizer) -> Result<(), E
     Ok(())
 }
 
-/// Tests everything that a generator needs of its servers; returns facts on them.
+/// Tests everything that a generator needs of its servers. Returns facts about them.
 pub(crate) async fn generator(
     connection: &Connection,
     local: &Tokenizer,
@@ -123,16 +123,17 @@ pub(crate) async fn generator(
         if !is_text && generated.end == End::Limit && count != 2 {
             return Err(connection.unfit(format!("it gave {count} tokens where 2 were asked for")));
         }
-        // Log-probabilities that are all exactly 0 mean that the server does not report them.
+        // If all log-probabilities are exactly 0, the server does not report them.
         likelihoods &= generated.logprobs.iter().any(|logprob| *logprob != 0.0);
     }
     if !likelihoods && !is_text {
         return Err(connection.unfit("it gives no log-probabilities"));
     }
-    // Greedy, so that a second request generates the same text and can be told to stop in its middle.
+    // Greedy: a second request then samples the same text, and can be told to stop in the middle of
+    // it.
     let greedy = all(ask(0.0, 12, "\n")).await?;
     let text = |generated: &Generated| local.decode(&generated.tokens, true);
-    // Steps need their boundary in the answer: a server must include the string that it stops at.
+    // A step includes its boundary, so a server must return the string at which it stops.
     if let Some(stop) = inner_character(&text(&greedy[0])?) {
         for generated in all(ask(0.0, 12, &stop)).await? {
             if generated.end == End::Stop && !text(&generated)?.contains(&stop) {
@@ -142,7 +143,7 @@ pub(crate) async fn generator(
             }
         }
     }
-    // Whether seeds work is only recorded: without them, results merely cannot be repeated.
+    // Seeds that have no effect are only recorded: they merely make a run impossible to repeat.
     let (one, two) = (
         all(ask(1.0, 12, "\n")).await?,
         all(ask(1.0, 12, "\n")).await?,
@@ -158,8 +159,8 @@ pub(crate) async fn generator(
     })
 }
 
-/// Returns the second distinct letter or digit of a text. A server that heeds stop strings stops
-/// there.
+/// Returns the second distinct letter or digit of a text: a server that obeys stop strings must
+/// stop there.
 fn inner_character(text: &str) -> Option<String> {
     let mut characters = text.chars().filter(|c| c.is_alphanumeric());
     let first = characters.next()?;
@@ -167,7 +168,7 @@ fn inner_character(text: &str) -> Option<String> {
     Some(second.to_string())
 }
 
-/// Tests the scoring of a chain of two steps, and finds the route if two are possible.
+/// Tests the scoring of a chain of two steps. If two routes are possible, finds the one that works.
 pub(crate) async fn scorer(
     connection: &Connection,
     writer: &ChainWriter,
@@ -178,13 +179,14 @@ pub(crate) async fn scorer(
         .written("What is 1 + 1?", &["1 + 1 is 2.", "The answer is 2."])
         .map_err(|error| connection.unfit(error.to_string()))?;
     let mut routes = vec![route];
-    // Which route works depends on how the server was started.
+    // The way in which the server was started decides which route works.
     if routes[0] == Route::Classify {
         routes.push(Route::Steps);
     }
     let mut first = None;
     for route in routes {
-        // The route of steps returns a row for each step; the other routes read only the last step.
+        // The route of steps returns a row for each step. The other routes read the chain only up
+        // to its last score.
         let end = written.read_at.last().map_or(0, |read| read + 1);
         let ids = match route {
             Route::Steps => &written.tokens[..],

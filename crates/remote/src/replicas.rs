@@ -1,5 +1,5 @@
-//! The servers of a role. Each problem is pinned to a server, where its prefixes stay cached. A
-//! server that fails is left out until it answers again.
+//! The servers of one role. Each problem is pinned to a server, whose cache then has its prefixes.
+//! A server that fails is not used until it answers again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::limit::Limit;
 use crate::reply::Reply;
 use crate::retry::{self, Kind};
 
-/// The time between two checks whether a failed server answers again.
+/// The time between two tests whether a failed server answers again.
 const REVIVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -32,23 +32,24 @@ pub(crate) struct Server {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// The number of requests, retries included.
+    /// The number of requests sent, retries included.
     pub requests: u64,
-    /// The number of requests that failed.
+    /// The number of attempts that failed.
     pub failures: u64,
-    /// The number of retries. A retried request may sample other tokens.
+    /// The number of attempts after a failure. A retry may sample other tokens.
     pub retries: u64,
-    /// The number of prompt tokens, as counted by the servers.
+    /// The number of prompt tokens of all answers, as counted by the servers.
     pub prompt_tokens: u64,
-    /// The number of prompt tokens that were in a server's cache; `None` if no server reports it.
+    /// The number of prompt tokens that were in a server's cache; `None` if no server reports that.
     pub cached_tokens: Option<u64>,
-    /// The number of prompt tokens in answers that report the cached part.
+    /// The number of prompt tokens of answers that report how many were cached.
     pub told_tokens: u64,
-    /// The time of requests in a server's queue, in milliseconds; `None` if no server reports it.
+    /// The time that requests spent in a server's queue, in milliseconds; `None` if no server
+    /// reports it.
     pub queue_milliseconds: Option<u64>,
-    /// The number of requests whose answers report their time in the queue.
+    /// The number of answers that report the time in the queue.
     pub queue_told: u64,
-    /// The number of tokens that were sampled after the end of a step, and dropped.
+    /// The number of tokens that servers sampled after the end of a step, and that were dropped.
     pub discarded_tokens: u64,
 }
 
@@ -58,22 +59,22 @@ pub(crate) struct Replicas {
     pub servers: Vec<Server>,
     pub client: Client,
     pub key: Option<ApiKey>,
-    /// The time after the first failure in which a request is retried.
+    /// The time after its first failure during which a request is retried.
     pub patience: Duration,
-    /// A route that a running server answers at once.
+    /// A route that a running server answers at once, to test a failed server.
     pub health: &'static str,
-    /// Notified when a failed server answers again.
+    /// Wakes waiting requests when a failed server answers again.
     revived: Notify,
     traffic: Mutex<Traffic>,
 }
 
-/// A request that failed for good, with the address of its server.
+/// The failure of a request that is not retried any more, with the address of its server.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{address}: {failure}")]
 pub(crate) struct CallError {
     pub address: String,
     pub failure: Failure,
-    /// Whether all other requests would fail as well.
+    /// Whether every other request would fail, too, so that the run must end.
     pub lost: bool,
 }
 
@@ -104,13 +105,13 @@ impl Replicas {
         }
     }
 
-    /// Locks the counts of requests.
+    /// Returns the counts of requests, locked to be changed.
     pub(crate) fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Chooses the server of a problem by rendezvous hashing: when a server fails, only its own
-    /// problems move.
+    /// Chooses the server of a problem by rendezvous hashing: if a server fails, only the problems
+    /// of that server move. `None` if all servers have failed.
     fn server_of(&self, session: u64) -> Option<usize> {
         (0..self.servers.len())
             .filter(|i| !self.servers[*i].down.load(Ordering::Relaxed))
@@ -121,7 +122,7 @@ impl Replicas {
             })
     }
 
-    /// Makes a request for a problem until it is answered or refused, or patience ends. Returns the
+    /// Sends a request of a problem until it is answered, refused, or out of patience. Returns the
     /// answer as read by `read`, and the number of retries.
     pub(crate) async fn call<T>(
         self: &Arc<Self>,
@@ -143,7 +144,7 @@ impl Replicas {
             self.traffic().requests += 1;
             let (client, key) = (&self.client, self.key.as_ref());
             let answer = client.ask(&server.address, key, &header, call, &read).await;
-            // Freed before any wait, so a failing request does not block others.
+            // Freed before the wait for a retry, so other requests can be sent meanwhile.
             drop(permit);
             let failure = match answer {
                 Ok(answer) => {
@@ -160,7 +161,8 @@ impl Replicas {
                 Kind::Accident => accidents += 1,
                 Kind::Refused | Kind::Hopeless => {}
             }
-            // Patience counts from the first failure, not from the start of a long request.
+            // Patience counts from the first failure: a long request that then fails is still
+            // retried.
             let since = *first_failure.get_or_insert_with(Instant::now);
             let (spent, patience) = (since.elapsed(), self.patience);
             let wait = retry::wait(&failure, attempt, accidents, spent, patience, jitter());
@@ -173,20 +175,20 @@ impl Replicas {
                 });
             };
             self.traffic().retries += 1;
-            // If another server takes over, there is no reason to wait.
+            // If another server takes over the problem, the request is sent at once.
             if kind != Kind::Down || self.server_of(session).is_none() {
                 sleep(wait).await;
             }
         }
     }
 
-    /// Waits until a server answers again, at most until patience ends.
+    /// Waits until any server answers again, at most as long as patience lasts.
     async fn wait_for_revival(&self, since: Option<Instant>) -> Result<(), CallError> {
         let left = since.map_or(self.patience, |since| {
             self.patience.saturating_sub(since.elapsed())
         });
         let revived = self.revived.notified();
-        // Checked after registering, so a revival in between is not missed.
+        // Checked after registering: a server that answers again in between is not missed.
         let back = self.servers.iter().any(|s| !s.down.load(Ordering::Relaxed));
         if back || tokio::time::timeout(left, revived).await.is_ok() {
             return Ok(());
@@ -202,12 +204,12 @@ impl Replicas {
         })
     }
 
-    /// Leaves a server out until it answers again.
+    /// Stops using a server, and starts a task that tests when it answers again.
     fn leave_out(self: &Arc<Self>, at: usize) {
         if self.servers[at].down.swap(true, Ordering::Relaxed) {
             return;
         }
-        // Weak: the task must not keep the servers of a finished search alive.
+        // A weak reference, so the task does not keep the servers of a finished search alive.
         let replicas: Weak<Self> = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
@@ -221,7 +223,8 @@ impl Replicas {
                     .client
                     .send(&server.address, key, "", &health)
                     .await;
-                // Any answer shows that the server runs, even an unreadable one or "no such route".
+                // Any answer shows that the server runs, for example one that cannot be read or a
+                // missing route.
                 let alive = match answer {
                     Ok(_) | Err(Failure::Answer(_)) => true,
                     Err(Failure::Status { status, .. }) => status < 500,
@@ -239,8 +242,8 @@ impl Replicas {
     }
 }
 
-/// Returns a number in `0.0..1.0` from the clock. It spreads retries in time and influences no
-/// result.
+/// Returns a number in `0.0..1.0` that follows from the clock. It only spreads retries in time, so
+/// no result depends on it.
 fn jitter() -> f64 {
     let mut hasher = DefaultHasher::new();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

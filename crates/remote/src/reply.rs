@@ -1,5 +1,5 @@
-//! The body of an answer, read field by field. Only requested fields are kept, so an answer never
-//! takes more memory than its bytes and these fields.
+//! The body of an answer, read field by field. Only the requested fields are kept, so an answer
+//! takes no more memory than its bytes and these fields.
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -12,22 +12,22 @@ use serde::de::{
 
 use crate::error::one_line;
 
-/// The tolerance for rounding: log-probabilities slightly above 0, and probabilities slightly
-/// outside 0 to 1.
+/// The tolerance for rounding errors: a log-probability may be a little above 0, and a probability
+/// a little outside of 0 to 1.
 const ROUNDING: f64 = 1e-3;
-/// The lowest log-probability that is kept. llama.cpp writes the lowest float for a probability of
-/// 0, and the sum of two of those is infinite.
+/// The lowest log-probability. llama.cpp sends the lowest float for a probability of 0; the sum of
+/// two such values would be infinite.
 const LOWEST: f32 = -1e5;
 
-/// The JSON of a server's answer, not parsed into a tree.
+/// The JSON text of a server's answer. It is not parsed into a tree, which could be much larger.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reply<'a>(&'a [u8]);
 
 impl<'a> Reply<'a> {
-    /// Checks that a text is JSON.
+    /// Checks that a text is JSON and wraps it.
     ///
     /// # Errors
-    /// The text is not JSON; the message has its beginning.
+    /// The text is not JSON; the message shows its beginning.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, String> {
         match serde_json::from_slice::<IgnoredAny>(text) {
             Ok(_) => Ok(Self(text)),
@@ -38,8 +38,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Returns the value at a path of names and positions, such as `choices.0.text`; `None` if it
-    /// is missing or null.
+    /// Returns the value at a path of names and indices, such as `choices.0.text`; `None` if it is
+    /// missing or null.
     ///
     /// # Errors
     /// The value has another type.
@@ -48,20 +48,20 @@ impl<'a> Reply<'a> {
             .map(Option::flatten)
     }
 
-    /// Returns the value at a path if it exists and has this type.
+    /// Returns the value at a path; `None` if it is missing, null or of another type.
     pub(crate) fn maybe<T: DeserializeOwned>(self, path: &str) -> Option<T> {
         self.at(path).ok().flatten()
     }
 
-    /// Whether a value exists at a path and is not null.
+    /// Whether there is a value at a path that is not null.
     pub(crate) fn has(self, path: &str) -> bool {
         self.maybe::<IgnoredAny>(path).is_some()
     }
 
-    /// Returns the list at a path, of at most `most` values.
+    /// Returns the list at a path, which may have at most `most` values.
     ///
     /// # Errors
-    /// The list is missing or longer, or a value has another type.
+    /// The list is missing or has more values, or a value has another type.
     pub(crate) fn list<T: DeserializeOwned>(
         self,
         path: &str,
@@ -71,7 +71,7 @@ impl<'a> Reply<'a> {
         list.ok_or_else(|| format!("without `{path}`"))
     }
 
-    /// Reads like [`list`](Self::list); `None` if the list is missing.
+    /// Returns the list at a path like [`list`](Self::list), but `None` if it is missing.
     pub(crate) fn maybe_list<T: DeserializeOwned>(
         self,
         path: &str,
@@ -80,10 +80,10 @@ impl<'a> Reply<'a> {
         self.walk(path, Few::new(most)).map(Option::flatten)
     }
 
-    /// Returns the log-probabilities at a path, at most `most` of them.
+    /// Returns the list of log-probabilities at a path, which may have at most `most` values.
     ///
     /// # Errors
-    /// The errors of [`list`](Self::list), or a value is not a log-probability.
+    /// The errors of [`list`](Self::list), and a value that is not a log-probability.
     pub(crate) fn logprobs(self, path: &str, most: usize) -> Result<Vec<f32>, String> {
         let values = self.list::<f64>(path, most)?;
         values
@@ -93,29 +93,29 @@ impl<'a> Reply<'a> {
             .collect()
     }
 
-    /// Returns the number of values in the list at a path.
+    /// Returns the length of the list at a path; `None` if there is no list.
     pub(crate) fn length(self, path: &str) -> Option<usize> {
-        // `IgnoredAny` has no size, so the list takes no memory.
+        // `IgnoredAny` has size 0, so the values take no memory.
         let values: Option<Vec<IgnoredAny>> = self.maybe(path);
         values.map(|values| values.len())
     }
 
     fn walk<S: DeserializeSeed<'a>>(self, path: &str, seed: S) -> Result<Option<S::Value>, String> {
-        // Each field is a pass over the text; answers are small and fields few.
+        // Each field is read by another pass over the text: answers are small and fields few.
         let mut from = serde_json::Deserializer::from_slice(self.0);
         let found = Walk { path, seed }.deserialize(&mut from);
         found.map_err(|error| format!("`{path}`: {}", one_line(&error.to_string())))
     }
 }
 
-/// Checks a log-probability and clamps it to the range from [`LOWEST`] to 0, so that no sum of many
-/// is infinite.
+/// Checks a log-probability and clamps it to the range from [`LOWEST`] to 0, so that sums of many
+/// are finite.
 pub(crate) fn logprob(field: impl Display, value: f64) -> Result<f32, String> {
     check_logprob(field, value)?;
     Ok((value as f32).clamp(LOWEST, 0.0))
 }
 
-/// Checks that a value is a log-probability, up to rounding.
+/// Refuses a value that is not a log-probability, with a tolerance for rounding.
 pub(crate) fn check_logprob(field: impl Display, value: f64) -> Result<(), String> {
     if value <= ROUNDING && (value as f32).is_finite() {
         Ok(())
@@ -126,7 +126,7 @@ pub(crate) fn check_logprob(field: impl Display, value: f64) -> Result<(), Strin
     }
 }
 
-/// Checks a probability and removes rounding outside 0 to 1.
+/// Refuses a value that is not a probability, and clamps rounding errors to the range from 0 to 1.
 pub(crate) fn probability(field: impl Display, value: f64) -> Result<f64, String> {
     if (-ROUNDING..=1.0 + ROUNDING).contains(&value) {
         Ok(value.clamp(0.0, 1.0))
@@ -137,8 +137,8 @@ pub(crate) fn probability(field: impl Display, value: f64) -> Result<f64, String
     }
 }
 
-/// Returns a server's message about a refusal: `OpenAI`'s error object, the string of vLLM's key
-/// check, a `detail`, or the text.
+/// Returns the message in a refusal: from `OpenAI`'s error object, from vLLM's `error` for a wrong
+/// key, from `detail`, or else the whole text.
 pub(crate) fn said(text: &[u8]) -> String {
     let message = Reply::parse(text).ok().and_then(|reply| {
         let places = ["error.message", "error", "message", "detail"];
@@ -150,14 +150,14 @@ pub(crate) fn said(text: &[u8]) -> String {
     one_line(&message)
 }
 
-/// Follows a path and passes the value there to `seed`; skips everything else.
+/// Reads the value at a path with `seed` and skips all other values.
 struct Walk<'p, S> {
     path: &'p str,
     seed: S,
 }
 
 impl<'p, S> Walk<'p, S> {
-    /// Returns the first part of the path and a walk along the rest.
+    /// Returns the first part of the path, and a `Walk` for the rest of the path.
     fn step(self) -> (&'p str, Self) {
         let (part, path) = self.path.split_once('.').unwrap_or((self.path, ""));
         let seed = self.seed;
@@ -187,7 +187,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Walk<'_, S> {
         let (name, below) = self.step();
         let (mut below, mut found) = (Some(below), None);
         while let Some(is_it) = map.next_key_seed(Is(name))? {
-            // Only the first of equal keys counts, and the rest must be read to the end of the map.
+            // Of equal keys the first counts. The map must be read to its end.
             match below.take_if(|_| is_it) {
                 Some(below) => found = map.next_value_seed(below)?,
                 None => drop(map.next_value::<IgnoredAny>()?),
@@ -199,7 +199,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Walk<'_, S> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let (position, below) = self.step();
         let Ok(position) = position.parse::<usize>() else {
-            // The parser requires that a list is read to its end.
+            // The parser requires that a list is read to its end, even if nothing in it is needed.
             while seq.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(None);
         };
@@ -238,7 +238,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Walk<'_, S> {
     }
 }
 
-/// Compares a key with the wanted name.
+/// Tells whether a key is the wanted one, without allocating it.
 struct Is<'p>(&'p str);
 
 impl<'de> DeserializeSeed<'de> for Is<'_> {
@@ -261,7 +261,7 @@ impl Visitor<'_> for Is<'_> {
     }
 }
 
-/// A list of bounded length; `None` for null.
+/// Reads a list of at most `most` values; null is read as `None`.
 pub(crate) struct Few<T> {
     most: usize,
     of: PhantomData<T>,
@@ -308,7 +308,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
     }
 }
 
-/// The first two values of a list; all others are skipped.
+/// The first two values of a list; further values are skipped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pair<A, B>(pub A, pub Option<B>);
 

@@ -7,14 +7,15 @@ use tokio::task::JoinHandle;
 
 use crate::error::Error;
 
-/// A separate tokio runtime, so that the crate works with and without a runtime of the caller.
+/// A tokio runtime of its own, so that the crate works whether or not the caller has a runtime.
 #[derive(Debug)]
 pub(crate) struct Requests(Option<Runtime>);
 
 impl Requests {
     pub(crate) fn start() -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread()
-            // Requests wait for servers nearly all of the time, so one thread serves hundreds.
+            // A request nearly always waits for its server, so one thread serves hundreds of
+            // requests.
             .worker_threads(1)
             .thread_name("beamgen-remote")
             .enable_all()
@@ -36,8 +37,8 @@ impl Requests {
         self.runtime().spawn(future)
     }
 
-    /// Waits for a future on a new thread: the caller's thread may belong to another runtime, where
-    /// blocking panics.
+    /// Waits for a future on a new thread. The caller's thread may belong to another runtime, where
+    /// waiting would panic.
     pub(crate) fn wait<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| self.runtime().block_on(future));
@@ -49,8 +50,8 @@ impl Requests {
 }
 
 impl Drop for Requests {
-    /// Drops the runtime without waiting for running requests: on a thread of another runtime,
-    /// waiting would panic.
+    /// Drops the runtime without waiting for running requests: if this thread belongs to another
+    /// runtime, waiting would panic.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -1,27 +1,27 @@
-//! The rules for retries: which requests are retried, and when.
+//! The rules by which failed requests are retried.
 
 use std::time::Duration;
 
 use crate::error::Failure;
 
-/// The first wait, which doubles with each attempt.
+/// The wait after the first attempt; it doubles with each further attempt.
 const FIRST: Duration = Duration::from_millis(250);
-/// The longest wait that is not the server's wish.
+/// The longest wait, unless the server asks for a longer one.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The meaning of a failure for its request.
+/// The consequences of a failure for the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The server is overloaded: the same request may succeed later.
+    /// The server is overloaded, so the request is retried later.
     Busy,
-    /// The server or the connection is down. A request with a seed may be retried, on another
-    /// server too.
+    /// The server or the connection to it is down. The request is retried, possibly on another
+    /// server.
     Down,
-    /// The failure may be an accident: the request is retried once.
+    /// The failure may be an accident, so the request is retried once.
     Accident,
-    /// All requests would fail, for example because the key is wrong.
+    /// Every request would fail, for example because the key is wrong.
     Refused,
-    /// This request would fail again, others may succeed.
+    /// This request would fail again, but other requests may succeed.
     Hopeless,
 }
 
@@ -29,11 +29,11 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     match failure {
         Failure::Unreachable(_) | Failure::Silent(_) | Failure::Cut(_) => Kind::Down,
         Failure::Answer(_) => Kind::Accident,
-        // The same request would get the same answer.
+        // The server would send the same long answer again.
         Failure::TooLong(_) => Kind::Hopeless,
         Failure::Status { status, .. } => match status {
             408 | 429 | 503 => Kind::Busy,
-            // A proxy answers for a server that is gone.
+            // A proxy answers in place of a server that does not run.
             502 | 504 => Kind::Down,
             300..=399 | 401 | 403 | 404 | 405 => Kind::Refused,
             500.. => Kind::Accident,
@@ -42,10 +42,10 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     }
 }
 
-/// Returns the wait after attempt number `attempt`, from 1; `None` if it was the last. `accidents`
-/// counts the failures of [`Kind::Accident`] so far, this one included. `spent` is the time since
-/// the first failure, `jitter` a number in `0.0..1.0`. No wait is longer than the remaining
-/// patience, whatever the server asks for.
+/// Returns the wait after attempt number `attempt`, from 1; `None` if there is no further attempt.
+/// `accidents` is the number of failures of [`Kind::Accident`] so far, this one included. `spent`
+/// is the time since the first failure, `jitter` a number in `0.0..1.0`. The wait is never longer
+/// than the patience that is left, even if the server asks for more.
 pub(crate) fn wait(
     failure: &Failure,
     attempt: u32,
@@ -66,7 +66,7 @@ pub(crate) fn wait(
     let doubled = FIRST * 2_u32.saturating_pow(attempt.saturating_sub(1).min(16));
     let own = doubled.min(LONGEST).mul_f64(0.5 + 0.5 * jitter);
     let wait = match failure {
-        // Jitter, so that clients do not all return at the same moment.
+        // With jitter, not all clients return at the same moment.
         Failure::Status {
             retry_after: Some(asked),
             ..
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(waits(0, MINUTE, MINUTE), None);
     }
 
-    /// Returns the time after which an unanswered request is given up, if attempts take no time.
+    /// Returns the time until a request that always fails is given up, if attempts take no time.
     fn given_up_after(failure: &Failure, patience: Duration, jitter: f64) -> Duration {
         let mut now = Duration::ZERO;
         for attempt in 1.. {

@@ -1,5 +1,5 @@
-//! The routes by which a server's reward model is asked for scores. The route follows from the
-//! reward model's format.
+//! The routes by which a server's reward model is asked for scores. The format of the reward model
+//! decides which route is used.
 
 use beamgen_engine::Tokenizer;
 use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
@@ -11,14 +11,14 @@ use crate::client::Call;
 use crate::dialect::{Dialect, Usage, vllm};
 use crate::reply::{Few, Reply};
 
-/// The largest number of classes of a reward model.
+/// The most classes that a reward model may have.
 const MOST_CLASSES: usize = 64;
-/// The size limit of a row of classes in an answer, in bytes.
+/// The size limit of a row of `MOST_CLASSES` numbers in an answer, in bytes.
 const BYTES_OF_ROW: usize = 32 * MOST_CLASSES;
-/// The size limit of a row of two classes in an answer, in bytes.
+/// The size limit of a row of two numbers in an answer, in bytes.
 const BYTES_OF_PAIR: usize = 128;
 
-/// The probabilities of the classes in a row.
+/// The probabilities of the classes for one step.
 struct Row(Vec<f64>);
 
 impl<'de> Deserialize<'de> for Row {
@@ -30,22 +30,23 @@ impl<'de> Deserialize<'de> for Row {
     }
 }
 
-/// The way in which a server computes a score.
+/// The route by which a server returns scores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// The server returns the logits of these tokens after a step, as any generator's server can.
+    /// The server returns the logits of these tokens after a step. Any server of a generator can do
+    /// that.
     Labels(Vec<u32>),
     /// The server classifies the chain up to a step (vLLM with `--runner pooling`, task
-    /// `classify`). The prefix is cached, so only the new step is read.
+    /// `classify`). It has the prefix in its cache, so it reads only the new step.
     Classify,
-    /// The server returns a row for each step of a chain (pooling of type `STEP`) and reads the
+    /// The server returns a row for each step of a chain (pooling of type `STEP`). It reads the
     /// whole chain each time.
     Steps,
 }
 
 impl Route {
-    /// Returns the route for a reward model. For a model's own head, that is the first of two
-    /// possible routes.
+    /// Returns the route for a reward model. A reward model with a head of its own may be served by
+    /// two routes; then this is the one to try first.
     ///
     /// # Errors
     /// The engine cannot serve such a reward model; the message names an alternative.
@@ -93,7 +94,7 @@ impl Route {
         }
     }
 
-    /// Returns the name of the route, for the record.
+    /// Returns the name of the route in [`ServerFacts`](crate::ServerFacts).
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Labels(_) => "label tokens",
@@ -102,20 +103,20 @@ impl Route {
         }
     }
 
-    /// Makes the request for the score of a chain's last step, or of all steps with
-    /// [`Route::Steps`].
+    /// Makes the request for the score of a chain's last step; with [`Route::Steps`], of all its
+    /// steps.
     pub(crate) fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
         let (path, most) = match self {
             Self::Labels(labels) => return dialect.label_logits(model, ids, labels),
             Self::Classify => ("/classify", BYTES_OF_ROW),
-            // A server with a wrong step tag returns a row for each token. The limit admits such an
-            // answer, so that the error can name the cause.
+            // A server with a wrong step tag returns a row for each token. The limit allows such an
+            // answer, so that the error can name the tag.
             Self::Steps => ("/pooling", BYTES_OF_ROW + ids.len() * BYTES_OF_PAIR),
         };
         Call::post(path, json!({"model": model, "input": ids}), most)
     }
 
-    /// Reads the probabilities of an answer, one for each of the `steps` that it should have.
+    /// Reads the scores from an answer, which must have one for each of `steps` steps.
     pub(crate) fn scores(
         &self,
         dialect: &dyn Dialect,
@@ -159,14 +160,15 @@ impl Route {
     }
 }
 
-/// Returns the probability of the right class in a normalised row.
+/// Returns the probability of the class that means "right"; the row must be normalised.
 fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, String> {
     let (class, sum) = match normaliser {
         Normaliser::Softmax(class) => (class, Some(1.0)),
         Normaliser::Sigmoid | Normaliser::Clamp => (0, None),
     };
     let total: f64 = row.iter().sum();
-    // A server without the model's softmax would return raw logits, which are no scores.
+    // A server that does not apply the model's softmax returns logits, which must not be used as
+    // scores.
     let normalised = row.iter().all(|value| (0.0..=1.0).contains(value))
         && sum.is_none_or(|sum| (total - sum).abs() < 1e-3)
         && (sum.is_some() || row.len() == 1);

@@ -1,4 +1,4 @@
-//! Step scores from a reward model on a server.
+//! A scorer whose reward model runs on servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::route::Route;
 use crate::servers::{Connection, ServerFacts};
 use crate::{Error, Remote, probe};
 
-/// The longest wait for scores before the search checks other events.
+/// The longest wait for scores, after which the search checks other events.
 const TURN: Duration = Duration::from_millis(20);
 
-/// A scorer whose reward model runs on servers. Each new step is a request. The server reads the
-/// part of the chain that is not in its cache.
+/// A scorer over servers. Each new step is a request, for which the server reads the tokens that
+/// are not in its cache.
 #[derive(Debug)]
 pub struct RemoteScorer {
     connection: Arc<Connection>,
@@ -33,38 +33,38 @@ pub struct RemoteScorer {
     chains: BTreeMap<ScoreId, Chain>,
     next: u64,
     done: Inbox<(BatchId, ScoreResult)>,
-    /// The number of the next batch of [`Scorer::score`]. These batches are not collected by the
-    /// caller, so they count down from the top and cannot collide with the caller's.
+    /// The number of the next batch of [`Scorer::score`]. These numbers count down from the
+    /// largest, so they never equal a number that the caller chose for [`Scorer::submit`].
     next_own: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Chain {
     session: u64,
-    /// The text of the problem, as the format writes it.
+    /// The text of the prompt in the reward model's format.
     prompt: Arc<str>,
     tokens: Prefix,
     steps: usize,
 }
 
-/// A request for scores of a chain.
+/// A request for the scores of one chain.
 struct Wanted {
     ids: Vec<u32>,
-    /// The number of rows that the answer must have; the last ones belong to the new steps.
+    /// The number of rows that the answer must have. The last of them are for new steps.
     rows: usize,
-    /// The number of rows for new steps.
+    /// The number of rows that are for new steps.
     new: usize,
-    /// The number of new tokens of the chain.
+    /// The number of tokens that the chain did not have before.
     tokens: usize,
 }
 
 impl Remote {
-    /// Makes a scorer over these servers for a reward model of the format `spec`, after a test that
-    /// scores a chain.
+    /// Makes a scorer over connected servers for a reward model of the format `spec`, after a test
+    /// in which the servers score a chain.
     ///
     /// # Errors
-    /// The engine cannot serve such a reward model exactly, the tokenizer belongs to another model,
-    /// or the server returns no scores.
+    /// The engine cannot serve this reward model exactly, the tokenizer belongs to another model,
+    /// or the servers return no scores.
     pub fn scorer(
         &self,
         connection: Connection,
@@ -95,13 +95,13 @@ impl Remote {
 }
 
 impl RemoteScorer {
-    /// Shares tokens with the generator if both have the same tokenizer, like
-    /// [`RewardModel::share_tokens`](beamgen_prm::RewardModel::share_tokens).
+    /// Sets whether the generator has the same tokenizer, as
+    /// [`RewardModel::share_tokens`](beamgen_prm::RewardModel::share_tokens) does.
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         self.writer.share_tokens(same_tokenizer);
     }
 
-    /// The connection, with facts on the servers and counts of requests.
+    /// Returns the connection, which has facts about the servers and counts of requests.
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
@@ -113,10 +113,10 @@ impl RemoteScorer {
         id
     }
 
-    /// Appends the steps of an item to its chain; returns the requests that score them.
+    /// Appends the steps of an item to its chain, and returns the requests for their scores.
     fn plan(&mut self, item: &ScoreItem<'_>) -> Result<Vec<Wanted>, ScoreError> {
         let context = self.connection.context();
-        // Checked before anything is appended, so a refused item leaves its chain unchanged.
+        // Checked before anything is appended: a refused item does not change its chain.
         self.writer.check_steps(&item.steps, context)?;
         let chain = self.chains.get_mut(&item.id).expect("no such scored chain");
         let before = chain.tokens.len();
@@ -130,7 +130,8 @@ impl RemoteScorer {
             );
         }
         let whole = before + tokens.len();
-        // A label is predicted after the last token, so one more place must fit.
+        // The label is predicted after the last token, so the context needs room for one more
+        // token.
         if whole >= context {
             return Err(ScoreError::TooLong {
                 tokens: whole,
@@ -176,7 +177,8 @@ impl RemoteScorer {
             let normaliser = self.normaliser;
             asked.push(self.requests.spawn(async move {
                 let mut scored = Scored::default();
-                // In sequence, so that each step finds its prefix in the server's cache.
+                // One after the other, so that each request finds the step before in the server's
+                // cache.
                 for wanted in wanted? {
                     let (connection, scored) = (&connection, &mut scored);
                     ask(connection, &route, normaliser, session, &wanted, scored).await?;
@@ -189,12 +191,12 @@ impl RemoteScorer {
             let mut results = Vec::with_capacity(asked.len());
             for item in asked {
                 let result = item.await;
-                // An error of the task itself means that it panicked.
+                // This error means that the task has panicked.
                 results.push(
                     result.unwrap_or_else(|error| Err(ScoreError::Failed(Cause::new(error)))),
                 );
             }
-            // A lost server fails the whole batch: all other requests would fail too.
+            // If a server is lost, the whole batch fails: all other requests would fail, too.
             let result = match results
                 .iter()
                 .find(|result| matches!(result, Err(ScoreError::Lost(_))))
@@ -225,11 +227,11 @@ async fn ask(
             ScoreError::Failed(Cause::new(error))
         }
     })?;
-    // The route of steps returns old rows too; only the last ones are new.
+    // The route of steps also returns rows of old steps; the new ones come last.
     let new = scores.len().saturating_sub(wanted.new);
     let given = scores[new..].iter().copied().map(Some);
     scored.probabilities.extend(given);
-    // The cached part as the server reports it; otherwise everything that it has read before.
+    // Without a report by the server, all tokens that it has read before count as cached.
     let cached = match (usage.cached, route) {
         (Some(cached), _) => usize::try_from(cached).unwrap_or(usize::MAX),
         (None, Route::Steps) => 0,
@@ -263,7 +265,7 @@ impl Scorer for RemoteScorer {
     }
 
     fn fork(&mut self, id: ScoreId) -> ScoreId {
-        // Cheap: the prefix is shared, and the server has no state to copy.
+        // A fork shares the tokens of its chain, and a server has no state of chains.
         let copy = self.chains.get(&id).expect("no such scored chain").clone();
         self.insert(copy)
     }
@@ -281,7 +283,8 @@ impl Scorer for RemoteScorer {
             for (batch, result) in self.done.take() {
                 if batch == id {
                     let sender = self.done.sender();
-                    // Answers of other batches arrived first; they go back for `collect`.
+                    // Answers of other batches that arrived meanwhile go back, so that `collect`
+                    // finds them.
                     for other in others.into_iter() {
                         sender.send(other);
                     }
@@ -307,7 +310,7 @@ impl Scorer for RemoteScorer {
         done
     }
 
-    /// Returns an empty memory: servers manage their own.
+    /// Returns empty memory, since servers manage their own memory.
     fn memory(&self) -> Memory {
         Memory::default()
     }

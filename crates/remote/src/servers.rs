@@ -1,4 +1,4 @@
-//! The servers of a role: the user's settings, and the facts found on connecting.
+//! The servers of a role: their settings, and the facts that are found when they are connected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,39 +16,38 @@ use crate::replicas::{CallError, Replicas, Traffic};
 use crate::reply::Reply;
 use crate::route::Route;
 
-/// The settings of servers that run the same model.
+/// The settings of one or more servers that run the same model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Servers {
-    /// The addresses, `http://HOST:PORT`. Each problem is pinned to one of them.
+    /// The addresses, such as `http://HOST:PORT`. Each problem is pinned to one of them.
     pub urls: Vec<String>,
-    /// The engine: `vllm`, `sglang`, `llama.cpp` or `openai`. With `None` the server is asked;
-    /// `openai` must be named.
+    /// The engine: `vllm`, `sglang`, `llama.cpp` or `openai`. `None`: the engine is recognised by
+    /// its answers, except `openai`, which must be named.
     pub engine: Option<String>,
-    /// The model's name on the servers; `None` for the only model that they serve.
+    /// The model's name on the servers; `None` if they serve only one model.
     pub model: Option<String>,
-    /// The largest number of tokens of a chain with its prompt; `None` for the context that the
-    /// servers report.
+    /// The most tokens of a chain with its prompt; `None`: the context that the servers report.
     pub context: Option<usize>,
-    /// The key that is sent as `Authorization: Bearer`.
+    /// The key that is sent in the header `Authorization: Bearer`; `None` if the servers need none.
     pub key: Option<ApiKey>,
     /// Whether the key may be sent unencrypted to another machine.
     pub plain_http_key: bool,
-    /// Trusted certificates, in addition to Mozilla's and the system's.
+    /// Certificates to trust, in addition to those of Mozilla and of the system.
     pub certificates: Certificates,
-    /// The largest number of concurrent requests to a server. The number falls while a server
-    /// reports overload.
+    /// The most concurrent requests to a server. While a server reports overload, fewer are sent.
     pub in_flight: usize,
-    /// The longest wait for the first byte of an answer, in which a whole step is generated.
+    /// The longest wait for the first byte of an answer. Servers send it when a whole step is
+    /// sampled.
     pub first_byte: Duration,
-    /// The longest wait for the rest of an answer after its first byte.
+    /// The longest wait for the rest of an answer, after its first byte.
     pub rest: Duration,
-    /// The time in which a request is retried while servers are down or overloaded.
+    /// The time after its first failure during which a request is retried.
     pub patience: Duration,
 }
 
 impl Servers {
-    /// Makes settings for servers at these addresses, with defaults for everything else.
+    /// Makes settings for servers at these addresses; all other settings have their defaults.
     pub fn at(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             urls: urls.into_iter().map(Into::into).collect(),
@@ -66,32 +65,33 @@ impl Servers {
     }
 }
 
-/// Facts on the servers of a role, part of a run's identity.
+/// Facts about the servers of a role. They are a part of a run's identity.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ServerFacts {
     /// The engine: `vllm`, `sglang`, `llama.cpp` or `openai`.
     pub engine: String,
-    /// The version of the engine; `None` if the server does not report it.
+    /// The engine's version; `None` if the servers do not report it.
     pub version: Option<String>,
     /// The model's name on the servers.
     pub model: String,
-    /// The largest number of tokens of a chain with its prompt.
+    /// The most tokens of a chain with its prompt.
     pub context: usize,
-    /// Whether two equal requests with the same seed returned the same tokens when the run began.
+    /// Whether two equal requests with the same seed returned the same tokens, when this was tested
+    /// at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed_repeats: Option<bool>,
-    /// Whether a generator's server returns the log-probabilities of sampled tokens.
+    /// Whether the servers of a generator report log-probabilities of sampled tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub likelihoods: Option<bool>,
-    /// The route by which a reward model is asked for scores.
+    /// The route by which the servers of a reward model are asked for scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// The engine's promise on equal requests with equal seeds.
+    /// The engine's documented promise about equal requests with equal seeds.
     pub promise: String,
 }
 
-/// Servers that answered, with their engine and model.
+/// Connected servers, whose engine and model are known.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) replicas: Arc<Replicas>,
@@ -102,7 +102,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to servers and asks which engine and which model they run.
+    /// Connects to servers and finds out which engine and which model they run.
     pub(crate) async fn open(role: &'static str, servers: &Servers) -> Result<Self, Error> {
         let addresses: Vec<Address> = servers
             .urls
@@ -112,7 +112,7 @@ impl Connection {
         if addresses.is_empty() {
             return Err(Error::NoServer { role });
         }
-        // Before the first request, which would already send the key.
+        // Checked before the first request, which would already send the key.
         if servers.key.is_some()
             && !servers.plain_http_key
             && let Some(open) = addresses.iter().find(|address| address.is_open())
@@ -133,7 +133,8 @@ impl Connection {
         let mut found: Option<(&'static dyn Dialect, About)> = None;
         for address in &addresses {
             let this = recognise(&client, address, servers.key.as_ref(), wanted).await?;
-            // A run mixes the answers of all servers, so they must run the same model.
+            // The answers of all servers are mixed in a run, so the servers must run the same
+            // model.
             match &found {
                 None => found = Some(this),
                 Some((dialect, about))
@@ -159,7 +160,7 @@ impl Connection {
         let model = model.ok_or_else(|| {
             Error::unfit(&addresses[0], "it does not name its model, or serves several: choose with the setting model of its servers")
         })?;
-        // A context of 0 means that the server does not know it.
+        // A server reports 0 if it does not know its context.
         let told = about.context.filter(|&context| context > 0);
         let context = servers.context.or(told).ok_or_else(|| {
             Error::unfit(&addresses[0], "it does not say how many tokens its model takes: give them in the setting context of its servers")
@@ -181,7 +182,7 @@ impl Connection {
         })
     }
 
-    /// The engine: `vllm`, `sglang`, `llama.cpp` or `openai`.
+    /// Returns the engine: `vllm`, `sglang`, `llama.cpp` or `openai`.
     pub fn engine(&self) -> &'static str {
         self.dialect.name()
     }
@@ -191,28 +192,28 @@ impl Connection {
         &self.model
     }
 
-    /// The source of the model: a folder on the servers, or a name on the hub. `None` if they do
-    /// not report it.
+    /// Returns the source of the model: a folder on the servers, or a repository on the hub. `None`
+    /// if the servers do not report it.
     pub fn source(&self) -> Option<&str> {
         self.about.source.as_deref()
     }
 
-    /// The largest number of tokens of a chain with its prompt.
+    /// Returns the most tokens of a chain with its prompt.
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// The addresses, in the order of the settings.
+    /// Iterates over the addresses, in the order of the settings.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.replicas.servers.iter().map(|server| &server.address)
     }
 
-    /// Makes an error about servers that do not suit; it names the first address.
+    /// Makes the error that the servers cannot be used for `reason`; it names the first address.
     pub(crate) fn unfit(&self, reason: impl Into<String>) -> Error {
         Error::unfit(&self.replicas.servers[0].address, reason)
     }
 
-    /// Returns the facts on the servers.
+    /// Returns the facts about the servers that are known without a test.
     pub fn facts(&self) -> ServerFacts {
         ServerFacts {
             engine: self.engine().to_owned(),
@@ -226,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// Returns the counts of requests so far.
+    /// Returns a copy of the counts of requests so far.
     pub fn traffic(&self) -> Traffic {
         self.replicas.traffic().clone()
     }
@@ -234,7 +235,7 @@ impl Connection {
     fn note(&self, tokens: usize, usage: Usage) {
         let prompt = usage.prompt.unwrap_or(tokens as u64);
         let mut traffic = self.replicas.traffic();
-        // Saturating: a server may report any number.
+        // Saturating sums: a server may report any number.
         add(&mut traffic.prompt_tokens, prompt);
         if let Some(cached) = usage.cached.filter(|_| prompt > 0) {
             add(&mut traffic.told_tokens, prompt);
@@ -246,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// Samples the rest of a step; returns the number of retries too.
+    /// Samples the rest of a step. Also returns the number of retries.
     pub(crate) async fn generate(
         &self,
         session: u64,
@@ -258,7 +259,8 @@ impl Connection {
             .replicas
             .call(session, &call, |answer: Reply<'_>| {
                 let generated = self.dialect.generated(answer, ask, tokenizer)?;
-                // A head may have more rows than the tokenizer has tokens.
+                // A model may have more logits than the tokenizer has tokens, so a server can
+                // sample other ids.
                 let mut tokens = generated.tokens.iter();
                 match tokens.find(|token| **token as usize >= tokenizer.len()) {
                     Some(token) => Err(format!("token {token}, which the tokenizer does not have")),
@@ -270,8 +272,8 @@ impl Connection {
         Ok(generated)
     }
 
-    /// Returns the scores of the `rows` steps that a route reads, the server's figures, and the
-    /// number of retries.
+    /// Returns the scores of the `rows` steps that a route reads, the server's numbers about the
+    /// request, and the number of retries.
     pub(crate) async fn score(
         &self,
         session: u64,
@@ -291,7 +293,7 @@ impl Connection {
         Ok((scores, usage, retries))
     }
 
-    /// Makes the same request to each server, to test behaviour that all servers must have.
+    /// Sends the same request to each server, to test what all servers must do.
     pub(crate) async fn each<T>(
         &self,
         call: &Call,
@@ -319,7 +321,7 @@ fn shown(dialect: &dyn Dialect, about: &About) -> String {
     format!("{} with {model} ({context} tokens)", dialect.name())
 }
 
-/// Finds the engine of a server and its description of itself.
+/// Finds out which engine a server runs, and reads its description of itself.
 async fn recognise(
     client: &Client,
     address: &Address,
@@ -328,7 +330,8 @@ async fn recognise(
 ) -> Result<(&'static dyn Dialect, About), Error> {
     let mut seen: Vec<(Call, Result<Vec<u8>, Failure>)> = Vec::new();
     for &dialect in DIALECTS {
-        // Text is less exact than token ids, so engines that exchange text must be asked for.
+        // Text is less exact than token ids, so an engine that exchanges text is used only if it is
+        // named.
         let meant = match wanted {
             Some(wanted) => wanted.name() == dialect.name(),
             None => !dialect.is_text(),
@@ -337,7 +340,8 @@ async fn recognise(
             continue;
         }
         let call = dialect.about();
-        // Several engines describe themselves on the same route, which is asked only once.
+        // Several engines have the same route for their description; each route is requested only
+        // once.
         if !seen.iter().any(|(known, _)| *known == call) {
             let answer = client.send(address, key, "", &call).await;
             if let Err(
@@ -354,7 +358,7 @@ async fn recognise(
             && let Some(mut about) = dialect.is_about(answer)
         {
             if about.version.is_none() {
-                // The list of models has no version, but some engines have a route for it.
+                // The list of models contains no version, but some engines have a route for it.
                 let call = Call::get("/version");
                 let version = client.ask(address, key, "", &call, |answer: Reply<'_>| {
                     Ok(answer.maybe("version"))

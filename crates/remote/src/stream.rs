@@ -1,9 +1,10 @@
-//! Streamed answers (server-sent events), assembled as if they had come whole.
+//! Reads streamed answers (server-sent events), and assembles each into the form of an answer that
+//! is not streamed.
 //!
-//! `OpenAI`'s completions do not report the string at which they stopped, and leave it out of the
-//! text. So no stop strings are sent: the text is read as it comes, and the connection is closed
-//! after the token in which the first such string ends. White space at the beginning of a step is
-//! not searched.
+//! `OpenAI`'s completions do not report the stop string that was found, and leave it out of the
+//! text. So no stop strings are sent. The text is searched while it arrives, and the connection is
+//! closed after the token in which the first such string ends. White space at the beginning of a
+//! step is not searched.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +13,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::Failure;
 use crate::reply::{Reply, said};
 
-/// The end of a streamed text.
+/// The conditions that end a streamed text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Until {
     /// The strings after which the text ends.
     pub marks: Vec<String>,
-    /// The largest number of pieces of text.
+    /// The most pieces of text that the stream may have.
     pub pieces: usize,
 }
 
-/// The completion so far, in the form of an answer that is not streamed.
+/// The text received so far, in the form of an answer that is not streamed.
 #[derive(Debug)]
 pub(crate) struct Completion<'a> {
     until: &'a Until,
-    /// The bytes of an unfinished event; the first `searched` bytes contain no line break.
+    /// The bytes of an unfinished line; the first `searched` of them contain no line break.
     rest: Vec<u8>,
     searched: usize,
     choice: Choice,
     done: bool,
 }
 
-/// The only choice of an answer, in the form in which it is read again.
+/// The only choice of an answer, with the names that the module `openai` reads.
 #[derive(Debug, Default, Serialize)]
 struct Choice {
     text: String,
@@ -46,7 +47,7 @@ struct Logprobs {
     token_logprobs: Vec<Option<f64>>,
 }
 
-/// A token in the form of chat answers, which some servers use for completions too.
+/// A token in the form of chat answers, which some servers also use for completions.
 #[derive(Debug, Deserialize)]
 struct ChatToken {
     token: Option<String>,
@@ -58,7 +59,7 @@ fn bad_event(reason: String) -> Failure {
 }
 
 impl<'a> Completion<'a> {
-    /// Makes an empty completion that ends as `until` says.
+    /// Makes an empty completion that ends at the conditions of `until`.
     pub(crate) fn new(until: &'a Until) -> Self {
         Self {
             until,
@@ -69,10 +70,10 @@ impl<'a> Completion<'a> {
         }
     }
 
-    /// Adds received bytes; returns whether the rest of the stream is not needed.
+    /// Adds received bytes. Returns whether the rest of the stream is not needed.
     ///
     /// # Errors
-    /// An event is unreadable, or reports an error.
+    /// An event cannot be read, or reports an error.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         self.rest.extend_from_slice(bytes);
         let mut from = 0;
@@ -81,12 +82,12 @@ impl<'a> Completion<'a> {
             let line = self.rest[from..end].to_vec();
             (from, self.searched) = (end + 1, end + 1);
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
-            // All other lines are comments, such as keep-alives, or empty.
+            // Other lines are empty or comments, such as keep-alives.
             if let Some(data) = line.strip_prefix(b"data:") {
                 self.event(data.trim_ascii())?;
             }
         }
-        // Only the unfinished line stays; it continues with the next bytes.
+        // Only the unfinished line is kept; the next bytes continue it.
         self.rest.drain(..from);
         self.searched = self.rest.len();
         Ok(self.done)
@@ -112,7 +113,7 @@ impl<'a> Completion<'a> {
         self.add(event).map_err(bad_event)
     }
 
-    /// Adds the choice of an event or of a whole answer.
+    /// Adds the choice of an event, or of an answer that was not streamed.
     fn add(&mut self, reply: Reply<'_>) -> Result<(), String> {
         if self.done {
             return Ok(());
@@ -132,7 +133,7 @@ impl<'a> Completion<'a> {
             logprobs.token_logprobs.push(logprob);
         }
         let count = logprobs.tokens.len().max(logprobs.token_logprobs.len());
-        // Counted over all events: a server could send an endless list in small pieces.
+        // Counted over all events, since a server could send an endless list in small pieces.
         if count > most {
             return Err(format!(
                 "more than {most} tokens, where fewer were asked for"
@@ -145,18 +146,18 @@ impl<'a> Completion<'a> {
         Ok(())
     }
 
-    /// Cuts the text after the first mark that ends after byte `seen`.
+    /// Cuts the text after the first mark whose end is after byte `seen`.
     fn look_for_end(&mut self, seen: usize) {
         let text = &self.choice.text;
-        // A mark within the white space at the beginning does not end the step. A second request
-        // from there would split the white space into other tokens.
+        // A mark inside the white space at the beginning does not end the step: it would have to be
+        // continued by another request, which would split the white space into other tokens.
         let blank = text.len() - text.trim_start().len();
         if let Some(end) = self
             .until
             .marks
             .iter()
             .filter_map(|mark| {
-                // A mark may have begun in an earlier piece.
+                // The beginning of a mark may be in an earlier piece.
                 let mut from = seen.saturating_sub(mark.len().saturating_sub(1)).max(blank);
                 while !text.is_char_boundary(from) {
                     from -= 1;
@@ -173,7 +174,7 @@ impl<'a> Completion<'a> {
     }
 
     /// Returns the end of the token that contains the byte before `end`, if the server reports its
-    /// tokens: the rest of a step's last token is kept as leftover.
+    /// tokens. The bytes of that token after the step are left over for the next step.
     fn end_of_token(&self, end: usize) -> usize {
         let mut at = 0;
         for token in &self.choice.logprobs.tokens {
@@ -186,10 +187,10 @@ impl<'a> Completion<'a> {
         at.max(end)
     }
 
-    /// Returns the assembled answer, when the stream has ended or the rest is not needed.
+    /// Returns the assembled answer, after the stream has ended or its rest is not needed.
     ///
     /// # Errors
-    /// The stream broke off before the end of the text.
+    /// The stream ended before the text did.
     pub(crate) fn whole(self) -> Result<Vec<u8>, Failure> {
         if !self.done && self.choice.finish_reason.is_none() {
             return Err(Failure::Cut("the stream ended before the text".into()));
@@ -198,7 +199,7 @@ impl<'a> Completion<'a> {
         serde_json::to_vec(&answer).map_err(|error| Failure::Answer(error.to_string()))
     }
 
-    /// Returns the assembled answer of a server that did not stream.
+    /// Returns the answer of a server that did not stream, in the same form.
     pub(crate) fn of_whole(mut self, answer: &[u8]) -> Result<Vec<u8>, Failure> {
         let added = Reply::parse(answer).and_then(|reply| self.add(reply));
         added.map_err(Failure::Answer)?;

@@ -1,5 +1,5 @@
-//! The memory that an answer takes is limited by its request. This file has a single test, because
-//! memory of another test at the same time would be counted too.
+//! The memory for an answer is limited by its request. The only test of this file, since memory of
+//! another test in the same process would be counted, too.
 
 use std::alloc::System;
 
@@ -19,10 +19,10 @@ use fake::{Fake, Reply, Seen};
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// The memory of a connection and its threads in this program, in bytes.
+/// The most bytes that a connection and its threads take in this process.
 const OTHERS: usize = 2 << 20;
 
-/// Returns the error of connecting to a server, and the largest memory in the meantime.
+/// Returns the error of connecting to a server, and the most bytes that were allocated meanwhile.
 fn connect(handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (String, usize) {
     let tokenizer = tiny::tokenizer();
     let server = Fake::start(handler);
@@ -49,10 +49,10 @@ fn long_answers_are_refused_before_they_take_memory() {
         _ => Reply::Json(404, json!({"detail": "Not Found"})),
     });
     assert!(error.contains("the limit for this request"), "{error}");
-    // The probe asks for two tokens after a short prompt.
+    // The probe requests two tokens after a short prompt, so the answer may have about 80 KiB.
     assert!(most < 4 * (80 << 10) + OTHERS, "{most} bytes");
 
-    // An answer of this size is allowed, but a tree of its values would take a hundred times as
+    // An answer of this size is allowed, but parsed into a tree it would take a hundred times as
     // much.
     let list = r#"{"object":"list","data":["#;
     let (error, most) = connect(move |_| Reply::Zeros(list, 4_000_000, "]}"));

@@ -15,17 +15,17 @@ use crate::error::ConfigError;
 #[serde(try_from = "String", into = "String")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Aggregation {
-    /// The lowest score of a step.
+    /// The lowest step score: a chain is as good as its worst step.
     #[default]
     Min,
     /// The product of the scores: the probability that every step is right, if steps are
     /// independent.
     Product,
-    /// The arithmetic mean of the scores.
+    /// The arithmetic mean of the step scores; a single bad step of many changes it little.
     Mean,
     /// The score of the newest step.
     Last,
-    /// The highest score of a step.
+    /// The highest step score: one good step outweighs all bad ones.
     Max,
     /// The mean weighted by exp(-score / temperature): near the minimum for small temperatures,
     /// near the mean for large ones (PURE, <https://arxiv.org/abs/2504.15275>).
@@ -61,10 +61,10 @@ impl Aggregation {
         },
     ];
 
-    /// The default temperature of `"soft-min"`.
+    /// The temperature of `"soft-min"` written without a number.
     pub const SOFT_MIN_TEMPERATURE: f32 = 0.1;
 
-    /// The default weight of `"likely-min"`.
+    /// The weight of `"likely-min"` written without a number.
     pub const LIKELY_MIN_WEIGHT: f32 = 1.0;
 
     /// Returns the value that [`fold`](Self::fold) takes for a step: the score itself or, for
@@ -129,7 +129,8 @@ impl Aggregation {
 fn lowered(score: f32, by: f64) -> f32 {
     let score = f64::from(score);
     let (right, wrong) = (score * by.exp(), 1.0 - score);
-    // A score that f32 rounds to 1 is not certain: without a floor no improbability could lower it.
+    // A score that f32 rounds to 1 need not be certain. Without a floor on `wrong`, no `by` could
+    // lower it.
     (right / (right + wrong.max(f64::from(f32::EPSILON) / 2.0))) as f32
 }
 

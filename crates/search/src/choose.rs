@@ -11,7 +11,7 @@ use crate::numbers::one;
 use crate::thoughts;
 use crate::tree::NodeId;
 
-/// The way in which the answer is chosen among the finished chains.
+/// The rule that picks the answer of a problem from its finished chains.
 #[derive(Serialize, Deserialize, Display, EnumString, VariantArray, VariantNames)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -22,7 +22,7 @@ pub enum Choose {
     /// chains with a guess.
     #[default]
     Best,
-    /// The answer that most chains give.
+    /// The answer that most chains give, whatever their scores.
     Majority,
     /// The answer whose chains have the largest sum of scores.
     Weighted,
@@ -43,12 +43,12 @@ impl Choose {
 pub struct Answer {
     /// The answer exactly as the text has it.
     pub text: String,
-    /// Whether the text does not mark the answer as such, so that, say, its last number was taken.
+    /// Whether the answer is a guess, such as the last number of a text that marks no answer.
     pub is_guess: bool,
 }
 
 impl Answer {
-    /// Makes an answer that the text marks as such.
+    /// Makes an answer that is not a guess.
     pub fn stated(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -57,17 +57,18 @@ impl Answer {
     }
 }
 
-/// The knowledge about answers that a search needs: where they are, and which are the same.
+/// The knowledge about answers that a search needs: how to find an answer in a text, and which
+/// answers are the same.
 pub trait Answers {
-    /// Returns the final answer in the text of a whole chain.
+    /// Returns the final answer in the text of a whole chain; `None` if the text has none.
     fn extract(&self, text: &str) -> Option<Answer>;
 
     /// Returns a canonical form: two answers are the same if and only if their classes are equal.
     fn class(&self, answer: &str) -> String;
 
-    /// Whether a chain that ends with `text` has stated its answer, so that nothing has to follow.
-    /// By default, one of `markers` has to be there, outside of thoughts. After a
-    /// [`Border::Length`] the last word or number of `text` may be incomplete.
+    /// Whether a chain that ends with `text` has stated its answer and can end there. By default,
+    /// `text` has to contain one of `markers` outside of its thoughts. After a [`Border::Length`]
+    /// the last word or number of `text` may be incomplete.
     fn is_stated(&self, text: &str, markers: &[String], _border: Border) -> bool {
         // A thought may mention a marker without stating an answer.
         let spoken = thoughts::spoken(text);
@@ -75,12 +76,13 @@ pub trait Answers {
     }
 }
 
-/// A chain that has ended.
+/// A chain that has ended, with its score and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinishedChain {
     /// The last node of the chain in the problem's tree.
     pub node: NodeId,
-    /// The reason why the chain ended.
+    /// The reason why the chain ended. Only some reasons let the chain give an answer
+    /// ([`Finish::is_complete`]).
     pub finish: Finish,
     /// The aggregated score of the chain; `None` if no step was scored.
     pub score: Option<f32>,
@@ -147,10 +149,10 @@ pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
     order
 }
 
-/// The rank of a chain that gives an answer.
+/// The facts that rank a chain that gives an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
-    /// Whether the chain's answer is a guess.
+    /// Whether the chain's answer is a guess; guesses rank after stated answers.
     pub is_guess: bool,
     /// The chain's aggregated score.
     pub score: Option<f32>,
@@ -169,7 +171,8 @@ impl Standing {
     pub fn order(self, other: Self) -> Ordering {
         let own = self.score.unwrap_or(f32::NEG_INFINITY);
         let other_score = other.score.unwrap_or(f32::NEG_INFINITY);
-        // A chain that stops before its answer may be right in each step and so score high.
+        // Each step of a chain without a stated answer may be right, so such a chain may score
+        // high.
         let stated_first = self.is_guess.cmp(&other.is_guess);
         stated_first.then(other_score.total_cmp(&own))
     }

@@ -17,7 +17,7 @@ use crate::strategy::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SearchConfig {
-    /// The strategy that searches.
+    /// The strategy, which decides after each round which chains continue.
     pub strategy: StrategyKind,
     /// The way to choose the answer among the finished chains; `None`: the usual one for the
     /// strategy, see [`choosing`](Self::choosing).
@@ -27,7 +27,7 @@ pub struct SearchConfig {
     pub n: usize,
     /// M: a beam keeps N/M chains, rounded down, and expands them to N chains again.
     pub m: usize,
-    /// The way in which step scores become the score of a chain.
+    /// The rule that turns the scores of a chain's steps into the score of the chain.
     pub aggregation: Aggregation,
     /// The most steps of a chain; a chain that has not ended by then is cut off.
     pub max_steps: usize,
@@ -54,28 +54,29 @@ pub struct SearchConfig {
     /// [`AdaptiveN`]: crate::AdaptiveN
     #[serde(skip_serializing_if = "is_default")]
     pub confidence: f32,
-    /// The chain score that is as sure as `confidence` asks; 0: scores are taken as probabilities.
+    /// The chain score at which an answer is right with the probability `confidence`; 0: scores are
+    /// taken as probabilities.
     #[serde(skip_serializing_if = "is_default")]
     pub sure_score: f32,
-    /// The keys of lookahead search.
+    /// The settings that only lookahead search uses.
     pub lookahead: LookaheadConfig,
-    /// The keys of beam search with variable granularity.
+    /// The settings that only beam search with variable granularity uses.
     pub variable_granularity: VariableGranularityConfig,
-    /// The keys of REBASE.
+    /// The settings that only REBASE uses.
     pub rebase: RebaseConfig,
-    /// The keys of ETS; `None`: the defaults.
+    /// The settings that only ETS uses; `None`: the defaults.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
     pub ets: Option<EtsConfig>,
-    /// The keys of the particle filter.
+    /// The settings that only the particle filter uses.
     pub particle: ParticleConfig,
-    /// The keys of Monte Carlo tree search.
+    /// The settings that only Monte Carlo tree search uses.
     pub mcts: MctsConfig,
-    /// The keys of `DeepConf`; `None`: the defaults.
+    /// The settings that only `DeepConf` uses; `None`: the defaults.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
     pub deepconf: Option<DeepConfConfig>,
-    /// The keys of speculative rejection.
+    /// The settings that only speculative rejection uses.
     pub speculative_rejection: SpeculativeRejectionConfig,
-    /// The keys of refinement.
+    /// The settings that only refinement uses.
     pub refine: RefineConfig,
 }
 
@@ -119,7 +120,7 @@ impl SearchConfig {
     /// The most chains of a problem. With more, the process itself could run out of memory.
     pub const MAX_CHAINS: usize = 1 << 16;
 
-    /// Checks all fields.
+    /// Checks each field, and that the fields fit together.
     ///
     /// # Errors
     /// N, M, the step limit or the problems in flight are 0, N is above
@@ -181,7 +182,8 @@ impl SearchConfig {
         Err(ConfigError::Misplaced { field, with })
     }
 
-    /// Returns what needs a scorer, the strategy or the choice; `None` if the search works without.
+    /// Returns the strategy or the choice that needs a scorer, in words; `None` if the search works
+    /// without a scorer.
     pub fn needs_scorer(&self) -> Option<&'static str> {
         (self.strategy.spec().needs_scorer)(self)
     }
@@ -204,7 +206,7 @@ impl SearchConfig {
         Ok((self.strategy.spec().build)(self, has_scorer))
     }
 
-    /// Returns the most chains that one problem can have.
+    /// Returns the largest number of chains of one problem: usually N, but 1 for greedy decoding.
     pub fn chains(&self) -> usize {
         (self.strategy.spec().chains)(self)
     }

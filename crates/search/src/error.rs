@@ -8,7 +8,7 @@ use thiserror::Error;
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
 impl Cause {
-    /// Wraps an error.
+    /// Wraps an error, whose message becomes the message of the cause.
     pub fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self(Arc::new(error))
     }
@@ -52,7 +52,7 @@ pub enum GenError {
     /// The prompt fills the model's context without any step.
     #[error("the prompt has {tokens} tokens, which leaves no room in a context of {context}")]
     PromptTooLong {
-        /// Tokens of the rendered prompt.
+        /// The length of the rendered prompt.
         tokens: usize,
         /// The number of tokens that the model's context holds.
         context: usize,
@@ -74,22 +74,22 @@ pub enum GenError {
         "the problem gives {given} {what}, but a chain may have at most {most}: give fewer, or raise {setting}"
     )]
     GivenTooLong {
-        /// The number of given steps or tokens.
+        /// The number of steps or tokens that the problem gives.
         given: usize,
         /// The unit that is counted: steps or tokens.
         what: &'static str,
         /// The largest number that a chain may have.
         most: usize,
-        /// The setting that limits a chain.
+        /// The setting that limits the length of a chain.
         setting: &'static str,
     },
-    /// The settings cannot be followed by this generator.
+    /// This generator cannot follow a setting; the text names the setting and the reason.
     #[error("{0}")]
     Settings(String),
     /// The generator failed a chain or a call. The problem ends, other problems continue.
     #[error("the generator failed: {0}")]
     Failed(Cause),
-    /// The model is lost, which ends the run.
+    /// The model cannot be used any more, which ends the run.
     #[error("the generator failed: {0}")]
     Lost(Cause),
 }
@@ -121,7 +121,7 @@ pub enum ScoreError {
     TextTooLong {
         /// The number of steps that were to be read.
         steps: usize,
-        /// The number of bytes of the problem or the steps.
+        /// The number of bytes of the problem and all steps.
         bytes: usize,
         /// The number of tokens that the scorer's context holds.
         context: usize,
@@ -138,7 +138,7 @@ pub enum ScoreError {
     /// The scorer failed a chain or a call. The problem ends, other problems continue.
     #[error("the scorer failed: {0}")]
     Failed(Cause),
-    /// The model is lost, which ends the run.
+    /// The model cannot be used any more, which ends the run.
     #[error("the scorer failed: {0}")]
     Lost(Cause),
     /// The scorer abstained on a step where every step needs a score.
@@ -175,22 +175,22 @@ impl ScoreError {
     }
 }
 
-/// An invalid search configuration.
+/// The reason why a configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A count is 0.
     #[error("{field} must be at least 1")]
     Zero {
-        /// The name of the setting.
+        /// The setting's key.
         field: &'static str,
     },
     /// A count is so large that memory would run out, or that the search would never end.
     #[error("{field} = {value} is too large: at most {most}")]
     TooLarge {
-        /// The name of the setting.
+        /// The setting's key.
         field: &'static str,
-        /// The value that was set.
+        /// The refused value, which is above `most`.
         value: usize,
         /// The largest allowed value.
         most: usize,
@@ -200,7 +200,7 @@ pub enum ConfigError {
         "n = {n} is less than m = {m}: a beam of n chains keeps n/m of them, which must be at least 1"
     )]
     FewerChainsThanFactor {
-        /// Chains of a beam.
+        /// The number of chains of a beam.
         n: usize,
         /// The number of children of each kept chain.
         m: usize,
@@ -208,9 +208,9 @@ pub enum ConfigError {
     /// A number is outside of its range.
     #[error("{field} = {value} is out of range: it must be {range}")]
     OutOfRange {
-        /// The name of the setting.
+        /// The setting's key, or words for a number inside a value, such as "the bound of veto".
         field: &'static str,
-        /// The value that was set.
+        /// The refused number as text; it may be NaN or infinite.
         value: String,
         /// The allowed range, in words.
         range: &'static str,
@@ -218,9 +218,9 @@ pub enum ConfigError {
     /// A setting has no effect together with the other settings.
     #[error("{field} works only with {with}")]
     Misplaced {
-        /// The name of the setting.
+        /// The key of the setting without effect.
         field: &'static str,
-        /// The settings that it works with, in words.
+        /// The settings under which `field` has an effect, in words.
         with: String,
     },
     /// The strategy or the choice of an answer needs scores.
@@ -235,9 +235,9 @@ pub enum ConfigError {
         "generator setting `{field}` has {count} entries of {bytes} bytes: at most {most} entries and {most_bytes} bytes together are allowed"
     )]
     Marks {
-        /// The name of the list.
+        /// The key of the list: `boundaries`, `starts`, `answer_markers` or `stop`.
         field: &'static str,
-        /// The number of entries.
+        /// The number of entries in the list.
         count: usize,
         /// The number of bytes of all entries together.
         bytes: usize,
@@ -249,18 +249,18 @@ pub enum ConfigError {
     /// A list of boundaries or markers contains an empty text.
     #[error("generator setting `{field}` must not be empty")]
     Empty {
-        /// The name of the list.
+        /// The key of the list with the empty text.
         field: &'static str,
     },
-    /// No setting ends a step.
+    /// No setting ends a step: `boundaries` and `starts` are empty, and `step_tokens` is 0.
     #[error("nothing ends a step: set generator setting `boundaries`, `starts` or `step_tokens`")]
     NoBoundary,
-    /// An unknown name.
+    /// A name, for example of a strategy, is not known.
     #[error("unknown {field} {value:?} (known: {known})")]
     Unknown {
         /// The setting or kind of thing that is named.
         field: &'static str,
-        /// The unknown name.
+        /// The name as it was given.
         value: String,
         /// All known names, separated by commas.
         known: String,
@@ -349,11 +349,11 @@ impl ConfigError {
     }
 }
 
-/// An error that ends a run.
+/// An error that ends the whole run. An error of a single problem is in its result instead.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// The settings are invalid.
+    /// The settings of the run are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The generator is lost.

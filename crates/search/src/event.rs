@@ -24,7 +24,7 @@ pub enum Event<'a> {
         tree: &'a ChainTree,
         /// The node of the step; the chain is the path to it.
         node: NodeId,
-        /// The kind of change.
+        /// The change, with the data that belongs to it.
         what: ChainEvent<'a>,
     },
     /// Memory ran out and the problem was set back; it will start again from nothing.
@@ -32,7 +32,7 @@ pub enum Event<'a> {
         /// The problem's position in the input.
         index: usize,
     },
-    /// The result of a problem is complete.
+    /// The search of a problem has ended and its result is made.
     ProblemDone {
         /// The answer, the chains and the cost.
         result: &'a ProblemResult,

@@ -40,7 +40,7 @@ impl Finish {
     }
 }
 
-/// The reason why a step ended.
+/// The reason why a step ended, which tells whether its text is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Border {
     /// The step is complete: a boundary, the beginning of the next step, or the end of the text.

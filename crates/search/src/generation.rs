@@ -20,7 +20,8 @@ pub struct SamplingSettings {
     /// The number of likeliest tokens to keep; 0 keeps all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<usize>,
-    /// The probability that the likeliest tokens kept have together; 1 keeps all tokens.
+    /// The least sum of probabilities to keep: tokens are kept, likeliest first, until their sum
+    /// reaches it; 1 keeps all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f32>,
     /// The least probability of a kept token, as a fraction of the likeliest token's; 0 keeps all.
@@ -54,7 +55,7 @@ impl SamplingSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
-    /// The settings of sampling.
+    /// The way in which a token is picked from the logits.
     pub sampling: SamplingSettings,
     /// The seed of all random numbers. Chains of different seeds are independent.
     pub seed: u64,
@@ -78,8 +79,8 @@ pub struct GeneratorConfig {
     /// ([`Answers::is_stated`](crate::Answers::is_stated)). Without markers, chains end only with
     /// the end-of-text token.
     pub answer_markers: Vec<String>,
-    /// The texts at which a chain stops ("stop"), wherever they occur in what is sampled; the one that
-    /// is complete first counts. The text of the chain ends before it.
+    /// The texts at which a chain stops ("stop"), wherever they occur in the sampled text. If
+    /// several occur, the first to be complete counts. The chain's text ends before the stop text.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "one_or_more"
@@ -93,12 +94,13 @@ pub struct GeneratorConfig {
     /// The date for chat templates that ask for it, `YYYY-MM-DD`; `None` for the current date in
     /// UTC.
     pub date: Option<String>,
-    /// The number of likeliest tokens whose log-probabilities are kept for each token, beside that
-    /// of the token itself, at most [`MOST_LOGPROBS`](Self::MOST_LOGPROBS); `None` keeps none.
+    /// The number of likeliest tokens whose log-probabilities are kept for each token, next to the
+    /// log-probability of the token itself; at most [`MOST_LOGPROBS`](Self::MOST_LOGPROBS). `None`
+    /// keeps none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<usize>,
-    /// The form that the text of each chain has to take; `None` for any. No text marks an answer
-    /// then: chains end with the end-of-text token.
+    /// The form that the text of each chain has to take; `None`: any form. With a grammar no text
+    /// marks an answer: chains end with the end-of-text token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grammar: Option<Grammar>,
     /// Numbers that are added to the logits of tokens, by the tokens' ids, after the repetition
@@ -130,7 +132,7 @@ impl Default for GeneratorConfig {
 }
 
 impl GeneratorConfig {
-    /// Checks that all settings are in their ranges.
+    /// Checks that each setting is in its range and that some setting ends a step.
     ///
     /// # Errors
     /// A limit is 0, no setting ends a step, a boundary or a marker is empty, or a sampling setting
@@ -175,12 +177,13 @@ impl GeneratorConfig {
 
     /// The most entries of each of the lists `boundaries`, `starts`, `answer_markers` and `stop`.
     pub const MOST_MARKS: usize = 64;
-    /// The most bytes that the entries of one of these lists may have together.
+    /// The most bytes of all entries of one of the lists `boundaries`, `starts`, `answer_markers`
+    /// and `stop` together.
     pub const MOST_MARK_BYTES: usize = 4096;
 
-    /// Refuses settings that act on the logits of each token, for a generator that has none and
-    /// knows the log-probabilities of at most `most` alternatives of a token; `None` for not even
-    /// those of the tokens themselves.
+    /// Refuses settings that act on the logits of each token, for a generator that has no logits.
+    /// `most` is the number of alternatives of a token whose log-probabilities the generator knows;
+    /// `None`: it knows no log-probabilities at all.
     ///
     /// # Errors
     /// [`GenError::Settings`] with the first such setting.
@@ -204,12 +207,13 @@ impl GeneratorConfig {
         Ok(())
     }
 
-    /// The most alternatives of a token whose log-probabilities are kept.
+    /// The largest allowed value of [`logprobs`](Self::logprobs).
     pub const MOST_LOGPROBS: usize = 20;
     /// The most tokens with a bias: each of them costs time at every token of every chain.
     pub const MOST_BIASES: usize = 1024;
 
-    /// Returns the most tokens that a step can have under both limits on steps.
+    /// Returns the most tokens of a step: the lower of `max_step_tokens` and `step_tokens`, if the
+    /// latter is not 0.
     pub fn longest_step(&self) -> usize {
         match self.step_tokens {
             0 => self.max_step_tokens,
@@ -218,7 +222,7 @@ impl GeneratorConfig {
     }
 }
 
-/// Numbers by token in files whose keys are texts.
+/// Reads and writes maps from token ids to numbers: keys in TOML and JSON are texts.
 mod by_token {
     use std::collections::BTreeMap;
 

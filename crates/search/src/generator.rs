@@ -11,18 +11,18 @@ use crate::token_logprobs::TokenLogprobs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChainId(pub u64);
 
-/// A problem that a generator has accepted.
+/// A problem that a generator has accepted, with the chain from which its steps continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedProblem {
     /// The chain that holds the prompt and the given steps.
     pub chain: ChainId,
-    /// The number of tokens of the rendered prompt, without the given steps, but with what the
-    /// problem gives of the step after them.
+    /// The number of tokens of the rendered prompt and of `begun`; given steps are not counted.
     pub prompt_tokens: usize,
     /// The given steps of the [problem](Problem::steps), in their order, and after them the whole
     /// steps of its [prefix](Problem::prefix).
     pub given: Vec<GivenStep>,
-    /// The rest of the prefix, with which the text of the first sampled step begins.
+    /// The rest of the prefix after its whole steps. The text of the first sampled step begins with
+    /// it.
     pub begun: String,
     /// The seed of a strategy's own random numbers. It follows from the problem and the generator's
     /// seed.
@@ -33,7 +33,7 @@ pub struct OpenedProblem {
 }
 
 impl OpenedProblem {
-    /// Checks that the chain begins as the problem says.
+    /// Checks that the chain begins with the problem's steps and prefix.
     ///
     /// # Errors
     /// The name of what is missing.
@@ -73,13 +73,13 @@ pub struct StepPlan {
 /// The chain that a step starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// This chain continues.
+    /// The chain itself, to which the step is appended.
     Itself(ChainId),
     /// A new chain with the same contents. Nothing is computed or copied for the fork.
     ForkOf(ChainId),
 }
 
-/// The outcome of a forward pass.
+/// The steps that a forward pass has ended, and the chains that failed in it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PassOutput {
     /// The steps that closed or paused.
@@ -121,7 +121,7 @@ pub struct StepOutput {
     /// Log-probabilities of each of `tokens`, if the settings ask for them
     /// ([`GeneratorConfig::logprobs`]); empty otherwise.
     pub token_logprobs: Vec<TokenLogprobs>,
-    /// The reason why the step ended.
+    /// The reason why the step ended, which also tells whether its text is complete.
     pub border: Border,
     /// The reason why the chain ended; `None` if it may continue. Reaching a length limit is never
     /// reported as [`Finish::EndOfText`]. The search detects stated answers by itself, but a
@@ -135,9 +135,9 @@ pub struct StepOutput {
 /// The state of a model's cache memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
-    /// Bytes in use now.
+    /// The bytes of the cache that are in use.
     pub used_bytes: u64,
-    /// Bytes that one token takes.
+    /// The bytes that one token takes in the cache.
     pub bytes_per_token: u64,
     /// Tokens that the whole cache holds; 0 if there is no limit.
     pub capacity_tokens: usize,
@@ -212,7 +212,7 @@ pub trait Generator {
     /// Returns the number of chains in the middle of a step.
     fn active(&self) -> usize;
 
-    /// Returns the state of the generator's cache memory.
+    /// Returns the state of the cache memory, which all problems share.
     fn memory(&self) -> Memory;
 
     /// Checks whether [`open`](Self::open) would accept a problem under the generator's own

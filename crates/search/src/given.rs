@@ -33,7 +33,7 @@ impl GivenChain {
     }
 }
 
-/// The scores of a [`GivenChain`].
+/// The scores of a chain that was scored outside of a search, and their cost in tokens.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GivenScores {
     /// One probability for each step that is not blank.
@@ -42,7 +42,7 @@ pub struct GivenScores {
     pub tokens: usize,
 }
 
-/// The callback for the scores of a [`GivenChain`].
+/// The callback of a [`GivenChain`]. It gets the scores, or the reason why there are none.
 pub type GivenReply = Box<dyn FnOnce(Result<GivenScores, ScoreError>) + Send>;
 
 /// Scores chains, each given as a problem's text and its steps, with or without their boundaries.
@@ -69,7 +69,7 @@ pub fn score_chains(
         results.push(result);
     }
     let scored = scorer.score(&items);
-    // Released even if the call failed: these chains belong to nobody else.
+    // Released even if the call failed, since only this function knows these chains.
     for item in &items {
         scorer.release(item.id);
     }
@@ -79,7 +79,7 @@ pub fn score_chains(
     Ok(results)
 }
 
-/// Makes a problem of which only the text is known.
+/// Makes a problem that has only a text.
 pub(crate) fn problem_of(text: &str) -> Problem {
     Problem {
         text: text.to_owned(),

@@ -55,8 +55,8 @@ impl Judge {
         self
     }
 
-    /// Turns the judge into one of whole chains, such as an outcome reward model. It is asked only
-    /// about the step that ends a chain.
+    /// Turns the judge into a judge of whole chains, such as an outcome reward model. It is asked
+    /// only about the step that ends a chain.
     #[must_use]
     pub fn at_end(mut self) -> Self {
         self.at_end = true;
@@ -107,7 +107,7 @@ struct Chain {
     vetoed: bool,
 }
 
-/// A judge's own chain, which lags behind where the judge was not asked.
+/// A judge's own copy of a chain. It lacks the newest steps if the judge was not asked about them.
 #[derive(Debug, Clone)]
 struct Reader {
     id: ScoreId,
@@ -124,7 +124,8 @@ impl Judges {
             let scoring = judges.iter_mut().filter(|judge| !judge.vetoes);
             scoring.skip(1).for_each(|judge| judge.vetoes = true);
         }
-        // Judges that veto come first: a checker may answer later, and meanwhile the others read.
+        // Judges that veto are asked first: a checker may answer later, and the other judges read
+        // meanwhile.
         let (mut first, scoring): (Vec<usize>, Vec<usize>) =
             (0..judges.len()).partition(|&at| judges[at].vetoes);
         let mut scoring = scoring.into_iter();
@@ -210,9 +211,9 @@ impl Judges {
             if item.error.is_some() {
                 continue;
             }
-            // Steps after a failed step fail, too, so nobody is asked about them. In the first
-            // stage all judges are asked about all steps: what they are asked must not depend on
-            // who answers first.
+            // Steps after a failed step fail, too, so no judge is asked about them. The first stage
+            // is an exception: all its judges are asked about all steps, since their questions must
+            // not depend on which of them answers first.
             let mut known = 0..item.steps.len();
             let failed = known.find(|&step| batch.stage > 0 && self.is_vetoed(&item.said(step)));
             let wanted = (0..failed.unwrap_or(item.steps.len()))
@@ -335,7 +336,7 @@ impl Scorer for Judges {
 
     fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
         let batch = Batch::new(items, self.judges.len(), true);
-        // The number is never used: a batch that is answered at once does not wait under it.
+        // A batch that is answered at once does not wait, so its number is never used.
         match self.advance(BatchId(u64::MAX), batch) {
             Some(batch) => self.result(batch),
             None => Err(ScoreError::Failed("a judge did not answer at once".into())),

@@ -37,7 +37,7 @@ pub struct Ledger {
     pub judges: BTreeMap<String, JudgeSpent>,
 }
 
-/// The cost of one of several judges.
+/// The cost of one of several judges, as part of a [`Ledger`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeSpent {
@@ -49,9 +49,9 @@ pub struct JudgeSpent {
     pub abstained: u64,
     /// Steps that the judge scored 0, as a checker does with a step that it proves wrong.
     pub failed: u64,
-    /// Tokens that the judge read.
+    /// Tokens that the judge read anew, not from its cache.
     pub scored_tokens: u64,
-    /// Tokens that the judge found in its cache.
+    /// Tokens of the judge's chains that were still in its cache and did not have to be read.
     pub reused_tokens: u64,
 }
 
@@ -69,16 +69,16 @@ impl AddAssign for JudgeSpent {
 /// Wall-clock seconds by phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Seconds {
-    /// Seconds in the generator.
+    /// Seconds in the generator's forward passes.
     pub generate: f64,
-    /// Seconds in the scorer.
+    /// Seconds from the submission of batches to their scores.
     pub score: f64,
     /// All other seconds: strategies, bookkeeping, observers.
     pub search: f64,
 }
 
 impl Seconds {
-    /// Returns the sum of all phases, in seconds.
+    /// Returns the wall-clock seconds of all phases together.
     pub fn total(self) -> f64 {
         self.generate + self.score + self.search
     }
@@ -111,7 +111,8 @@ impl AddAssign for Ledger {
     }
 }
 
-/// A source of time. The search has no clock of its own, so that tests can bring theirs.
+/// A source of time. The search has no clock of its own, so tests can use a clock that they
+/// control.
 pub trait Clock {
     /// Returns the time since an arbitrary fixed moment; never decreases.
     fn now(&self) -> Duration;

@@ -12,8 +12,8 @@
 //!   tree ([`child_stream`]), siblings are reported together, and strategies see trees instead of
 //!   the order of arrival. A problem has the same tree by itself and among hundreds.
 //! * **Memory is never an error.** Steps wait for memory. If no chain can continue, the youngest
-//!   problem is set back and started again later. A problem that has the machine to itself gives up
-//!   the worst of its waiting chains ([`Finish::NoMemory`]).
+//!   problem is set back and started again later. If a problem is the only one in flight, it gives up
+//!   its worst waiting chain ([`Finish::NoMemory`]).
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

@@ -1,4 +1,5 @@
-//! Reading of numbers from JSON, which writes NaN and infinities as null, and defaults for serde.
+//! Helpers for serde: numbers of JSON, where null stands for NaN and infinities, and defaults of
+//! fields.
 
 use serde::{Deserialize, Deserializer};
 

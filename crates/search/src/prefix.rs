@@ -14,7 +14,8 @@ struct Segment {
 }
 
 impl Prefix {
-    /// Returns the number of tokens.
+    /// Returns the number of tokens, counted when tokens are appended, so without a walk over the
+    /// list.
     #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |segment| segment.len)
@@ -31,7 +32,7 @@ impl Prefix {
         }));
     }
 
-    /// Copies all tokens into a vector that has room for `more`.
+    /// Copies all tokens into a vector that has room for `more` further tokens.
     pub fn tokens(&self, more: usize) -> Vec<u32> {
         // Segments are linked from the end to the beginning, and have to be copied the other way.
         let mut parts = Vec::new();

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::stream::hash_bytes;
 
-/// The speaker of an earlier turn.
+/// The speaker of a turn in a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The one who asks.
+    /// The person who asks.
     User,
-    /// The model.
+    /// The model, whose turn answers the user's.
     Assistant,
 }
 
@@ -24,17 +24,17 @@ impl Role {
     }
 }
 
-/// An earlier turn of a chat.
+/// A turn of the chat before the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turn {
-    /// The speaker.
+    /// The writer of the turn: the user or the model.
     pub role: Role,
-    /// The text of the turn.
+    /// The text of the turn, without the template's marks.
     pub content: String,
 }
 
-/// A question to be answered by a search.
+/// A question to be answered by a search, with the texts that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Problem {
     /// The name in reports. It need not be unique: results are matched by their position in the
@@ -65,18 +65,20 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Returns a stable 64-bit key of id, text, context, turns and tools. The key is the same on every machine
-    /// and in every run, so that a problem has the same random numbers whatever else is in flight.
+    /// Returns a stable 64-bit key of id, text, context, turns and tools. The key is the same on
+    /// every machine and in every run. The problem's random numbers follow from it, so they do not
+    /// depend on the other problems in flight.
     ///
-    /// Given steps and the prefix do not change the key: chains continue from them as from what was
-    /// sampled.
+    /// Given steps and the prefix do not change the key: a chain continues from given text as from
+    /// the same text sampled.
     pub fn key(&self) -> u64 {
         let id = hash_bytes(self.id.as_bytes(), 0);
         let text = hash_bytes(self.text.as_bytes(), id);
-        // A part that is missing adds nothing, so that keys are those from before the part existed.
+        // A missing part adds nothing to the key: problems without it keep the keys of earlier
+        // versions.
         let documents = self.context.iter();
         let key = documents.fold(text, |key, document| hash_bytes(document.as_bytes(), key));
-        // The names keep turns and tools apart from documents with the same text.
+        // The words "turn" and "tool" keep turns and tools apart from documents with the same text.
         let key = self.turns.iter().fold(key, |key, turn| {
             let role = hash_bytes(turn.role.name().as_bytes(), hash_bytes(b"turn", key));
             hash_bytes(turn.content.as_bytes(), role)
@@ -93,8 +95,8 @@ impl Problem {
         self.after_context(turns)
     }
 
-    /// Returns the question after the documents, separated by blank lines: a generator reads the
-    /// earlier turns as turns.
+    /// Returns the question after the documents, separated by blank lines. Generators get the
+    /// earlier turns separately, as turns of the chat.
     pub fn question(&self) -> Cow<'_, str> {
         self.after_context(std::iter::empty())
     }

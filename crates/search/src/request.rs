@@ -26,7 +26,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Checks all settings.
+    /// Checks the settings of the search, then those of the generator.
     ///
     /// # Errors
     /// The first setting that is invalid, and what it has to be.
@@ -50,16 +50,18 @@ impl From<&SearchConfig> for Settings {
 pub type StrategyFactory =
     Arc<dyn Fn(&Problem) -> Result<Box<dyn Strategy>, ConfigError> + Send + Sync>;
 
-/// A problem together with everything that its search needs to know.
+/// A problem together with the settings, the limits and, if need be, a custom strategy for its
+/// search.
 #[derive(Clone)]
 pub struct Request {
-    /// The problem to solve.
+    /// The problem, whose steps and prefix may already begin its chains.
     pub problem: Problem,
     /// The settings of the search. Many requests may share the same settings.
     pub settings: Arc<Settings>,
     /// A custom strategy. All settings in [`SearchConfig`] apply except its choice of a strategy.
     pub strategy: Option<StrategyFactory>,
-    /// The time of the run's [`Clock`](crate::Clock) at which the search ends with what it has.
+    /// The time of the run's [`Clock`](crate::Clock) at which the search ends with the chains that
+    /// it has by then.
     pub deadline: Option<Duration>,
     /// A token that ends the search when it is cancelled.
     pub cancel: Option<CancelToken>,
@@ -77,7 +79,6 @@ impl Request {
         }
     }
 
-    /// Makes a fresh strategy for the problem.
     pub(crate) fn strategy(&self, has_scorer: bool) -> Result<Box<dyn Strategy>, ConfigError> {
         // Fresh for each start: a problem that was set back begins with a new state.
         match &self.strategy {
@@ -114,7 +115,7 @@ impl CancelToken {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`cancel`](Self::cancel) was called.
+    /// Whether the requests with this token or a clone of it are cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -134,11 +135,11 @@ pub enum Next {
     Request(Box<Request>),
     /// There is no request now; there may be one later.
     Waiting,
-    /// There will be no further request.
+    /// There will be no further request, so the run can end.
     Closed,
 }
 
-/// The source of a search's requests.
+/// The source of a run's requests, asked whenever there is room for another problem.
 pub trait Intake {
     /// Returns the next request. If the search is `idle`, the call may block until there is a
     /// request or a short while has passed. Otherwise it must return at once, since problems in

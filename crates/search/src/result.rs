@@ -8,7 +8,7 @@ use crate::numbers::{is_default, number_or_nan};
 use crate::problem::Problem;
 use crate::tree::{ChainTree, Node, NodeId};
 
-/// The outcome of one problem.
+/// The outcome of one problem: its answer, its chains and its cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProblemResult {
     /// The problem's position in the input, from 0.
@@ -31,14 +31,14 @@ pub struct ProblemResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
     /// The first step of the chosen chain that is known to be wrong. Set only if chains were
-    /// audited and the chain has an answer, or would have it but for that step.
+    /// checked for such steps, and the chain has an answer or would have one without that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsound: Option<Unsound>,
     /// The answers that took part in the choice, with their votes. The chosen answer comes first,
     /// the others by falling votes, then by falling score.
     #[serde(default)]
     pub answers: Vec<AnswerVotes>,
-    /// The score of the chosen chain.
+    /// The score of the chosen chain; `None` if no step of it was scored.
     pub score: Option<f32>,
     /// The reason why the problem was refused or failed, for example a prompt longer than the
     /// context.
@@ -46,25 +46,26 @@ pub struct ProblemResult {
     /// Whether the problem was refused because its prompt exceeds a model's context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub too_long: bool,
-    /// The reason why the search was ended early; the result is what it had by then.
+    /// The reason why the search was ended early; the result has the chains that existed by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
     /// The number of chains lost because memory was short. With more memory the result may differ.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost_to_memory: usize,
-    /// The number of verdicts lost because a checker's program failed. With them the result may
-    /// differ.
+    /// The number of verdicts lost because a checker's program failed. Without the failure the
+    /// result may differ.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost_verdicts: usize,
-    /// The cost of the search.
+    /// The cost of this problem's search; shared passes and calls are split among the problems in
+    /// them.
     pub ledger: Ledger,
     /// Wall-clock seconds from admission to the result.
     pub elapsed: f64,
 }
 
 impl ProblemResult {
-    /// Returns the text that was written for the chain of `node`: the chain's text without the steps
-    /// and the prefix that the problem gives.
+    /// Returns the text that was sampled for the chain of `node`: the chain's text without the
+    /// problem's given steps and prefix.
     pub fn written(&self, node: NodeId) -> String {
         let mut text = self.tree.text(node);
         let path = self.tree.path(node);
@@ -114,7 +115,7 @@ impl Evidence {
     /// All kinds, the most trusted first.
     pub const ALL: [Self; 3] = [Self::Checker, Self::Label, Self::Scorer];
 
-    /// Returns the name used in files.
+    /// Returns the name used in files, such as `"checker"`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Checker => "checker",
@@ -137,7 +138,7 @@ impl Evidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerVotes {
-    /// The text of the answer, as in the best of its chains.
+    /// The text of the answer in the best chain that gives it.
     pub answer: String,
     /// The number of chains that give the answer, with all copies of a text.
     pub votes: usize,
@@ -146,7 +147,7 @@ pub struct AnswerVotes {
     pub weight: f64,
     /// The score of the best of these chains; `None` if nothing was scored.
     pub score: Option<f32>,
-    /// The last node of the best of these chains.
+    /// The last node of the best of these chains in the problem's tree.
     pub node: NodeId,
 }
 
@@ -155,9 +156,9 @@ pub struct AnswerVotes {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Stopped {
-    /// The request was cancelled.
+    /// The request's [`CancelToken`](crate::CancelToken) was cancelled.
     Cancelled,
-    /// The deadline of the request passed.
+    /// The run's clock passed the request's deadline.
     Deadline,
 }
 
@@ -171,20 +172,21 @@ impl ProblemResult {
         }
     }
 
-    /// Returns the steps of the chosen chain, without empty steps.
+    /// Returns the steps of the chosen chain, without empty steps; no steps if no chain is chosen.
     pub fn steps(&self) -> Vec<&Node> {
         self.chosen
             .map(|node| self.tree.steps(node).collect())
             .unwrap_or_default()
     }
 
-    /// Returns the chosen chain if it is finished.
+    /// Returns the chosen chain; `None` if no chain is chosen or the chosen one did not end.
     pub fn chosen_chain(&self) -> Option<&FinishedChain> {
         let chosen = self.chosen?;
         self.finished.iter().find(|chain| chain.node == chosen)
     }
 
-    /// Returns the chain that another way of choosing takes from the same search.
+    /// Returns the chain that another rule for the choice takes from the same search, among the
+    /// `chains` best.
     pub fn choose(&self, how: Choose, chains: usize) -> Option<&FinishedChain> {
         choose_capped(&self.finished, how, chains).map(|i| &self.finished[i])
     }
@@ -197,12 +199,12 @@ impl ProblemResult {
     }
 }
 
-/// Chooses among the `limit` chains with the best scores. A search that found more answers than its
-/// N must not favour the chains that ended first.
+/// Chooses among the `limit` chains with the best scores. A search can end more chains than its N;
+/// the chains beyond N have no vote.
 pub(crate) fn choose_capped(chains: &[FinishedChain], how: Choose, limit: usize) -> Option<usize> {
     let mut best = ranked(chains);
     best.truncate(limit);
-    // Back in the order of the chains, since ties go to the earlier chain.
+    // In the order of the chains again, since ties go to the earlier chain.
     best.sort_unstable();
     let pool: Vec<FinishedChain> = best.iter().map(|&i| chains[i].clone()).collect();
     choose(&pool, how).map(|i| best[i])
@@ -220,7 +222,7 @@ pub(crate) fn answer_votes(
     let mut classes: Vec<(Option<&str>, AnswerVotes)> = Vec::new();
     for chain in best_first.into_iter().map(|i| &chains[i]) {
         let class = chain.class.as_deref();
-        // In f64 and in the order of ranks, as in `choose`: both report the same winner.
+        // Summed in f64 and in the same order as in `choose`, so that both report the same winner.
         let weight = f64::from(chain.score.unwrap_or(0.0)) * chain.copies as f64;
         if let Some((_, known)) = classes.iter_mut().find(|(name, _)| *name == class) {
             known.votes += chain.copies;
@@ -248,7 +250,7 @@ pub(crate) fn answer_votes(
 /// The outcome of a run in numbers: problems by outcome, and the total cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// The number of results delivered.
+    /// The number of results that were handed to the caller, failed problems included.
     pub problems: usize,
     /// The number of problems that were refused or failed.
     pub failed: usize,
@@ -266,8 +268,8 @@ pub struct RunSummary {
     /// The number of times that a problem was set back and started again because memory ran out. The
     /// cost of the abandoned start is only in this ledger, not in the problem's.
     pub restarts: usize,
-    /// The total cost of the run.
+    /// The cost of all problems, work that was abandoned included.
     pub ledger: Ledger,
-    /// The wall-clock seconds of the whole run.
+    /// The wall-clock seconds from the start of the run to its end.
     pub elapsed: f64,
 }

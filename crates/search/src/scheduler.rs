@@ -71,7 +71,7 @@ pub trait Sink {
 
 /// A [`Sink`] that passes events and results to two closures.
 pub struct Callbacks<'a> {
-    /// Called with every event.
+    /// Called with every event, in the order in which events occur.
     pub observe: &'a mut dyn FnMut(Event<'_>),
     /// Called with every result; [`ControlFlow::Break`] ends the run.
     pub deliver: &'a mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
@@ -172,7 +172,7 @@ pub fn serve<'s>(
     .drive()
 }
 
-/// The models and the sink, which the code of every problem borrows.
+/// The models and the sink of the run; methods of a problem borrow both together.
 struct Context<'m, 's> {
     models: Models<'m>,
     sink: &'s mut dyn Sink,
@@ -228,8 +228,8 @@ impl Scheduler<'_, '_> {
         while matches!(outcome, Ok(true)) && !self.stopped {
             outcome = self.turn();
         }
-        // After a stop or an error problems may still be in flight: release what they hold in the
-        // models, and add the tokens that they sampled to the total.
+        // After a stop or an error problems may still be in flight. Their chains are released in
+        // the models, and their sampled tokens are added to the total.
         for (_, live) in std::mem::take(&mut self.live).iter_mut() {
             live.release_all(&mut self.cx);
             live.bill_run(&mut self.summary.ledger);
@@ -242,7 +242,7 @@ impl Scheduler<'_, '_> {
     fn turn(&mut self) -> Result<bool, SearchError> {
         let given = self.score_given();
         let admitted = self.admit()?;
-        // Before new steps start, so that they can use the memory of the problems that end.
+        // Before new steps start: the steps can then use the memory of the problems that end here.
         let ended = self.end_overdue();
         // Without a problem in flight only scores of given chains are pending. Blocking for them is
         // right only if nothing else happened in this turn.
@@ -278,8 +278,8 @@ impl Scheduler<'_, '_> {
         self.conclude_idle(index);
     }
 
-    /// Moves what concerns the run from the problems into the scheduler's tables: tokens sampled,
-    /// and chains that changed their owner or were dropped.
+    /// Updates the scheduler's tables from the changed problems: adds sampled tokens to the total,
+    /// and follows chains that changed their owner or were dropped.
     fn book(&mut self) {
         for index in self.live.changed(Look::Book) {
             let Some(live) = self.live.get_mut_quietly(index) else {
@@ -295,11 +295,12 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Wakes the strategies of problems with news. Returns whether there was any.
+    /// Wakes the strategies of problems that have steps to report. Returns whether there was such a
+    /// problem.
     fn wake(&mut self) -> Result<bool, SearchError> {
         let mut news = self.live.changed(Look::Wake);
-        // A problem whose final scores have arrived is `Done` without news: it still needs its
-        // result.
+        // A problem that is `Done` is due as well: its final scores arrive without news for its
+        // strategy.
         news.retain(|&index| {
             let live = self.live.get(index);
             live.is_some_and(|live| live.has_news() || live.stage == Stage::Done)
@@ -319,7 +320,7 @@ impl Scheduler<'_, '_> {
         Ok(!news.is_empty())
     }
 
-    /// Turns a problem that is done into its result.
+    /// Removes a problem that is done, and hands over its result.
     fn conclude_idle(&mut self, index: usize) {
         let stage = self.live.get(index).map(|live| live.stage);
         if stage != Some(Stage::Done) {

@@ -12,7 +12,7 @@ use crate::problem::Problem;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScoreId(pub u64);
 
-/// A step to be scored, after the steps before it.
+/// A step to be scored. The steps before it in the chain are its context.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepRef<'a> {
     /// The text, boundary included. Never empty or only white space.
@@ -40,10 +40,10 @@ pub struct Scored {
     /// A probability in `0.0..=1.0` for each step, in the item's order. Zero is a score like any
     /// other; `None` means that the scorer abstains on the step.
     pub probabilities: Vec<Option<f32>>,
-    /// The 10, 50 and 90 % quantiles of each step's probability of success, if the scorer estimates
-    /// them; otherwise empty, as from [several judges](crate::Judges).
+    /// The 10, 50 and 90 % quantiles of each step's probability of success. Empty if the scorer
+    /// does not estimate them or combines [several judges](crate::Judges).
     pub quantiles: Vec<[f32; 3]>,
-    /// The number of tokens read for this item.
+    /// The number of tokens read for this item, the problem's included when they are read.
     pub read_tokens: usize,
     /// The number of tokens of the chain that were found in the cache and not read again.
     pub reused_tokens: usize,
@@ -73,26 +73,26 @@ pub struct JudgeScores {
     pub name: Arc<str>,
     /// One opinion for each step of the item.
     pub opinions: Vec<Opinion>,
-    /// The number of tokens that the judge read.
+    /// The number of tokens that the judge read for this item.
     pub read_tokens: usize,
-    /// The number of tokens that the judge found in its cache.
+    /// The number of tokens of the chain that the judge found in its cache.
     pub reused_tokens: usize,
 }
 
-/// The opinion of a judge about a step.
+/// The opinion of a judge about a step, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Opinion {
-    /// The judge was not asked.
+    /// The judge was not asked: the step is not one that it has to score.
     #[default]
     NotAsked,
-    /// The judge was asked and has nothing to say.
+    /// The judge was asked and gives no score.
     Abstains,
     /// The probability that the step is right, in `0.0..=1.0`.
     Score(f32),
 }
 
 impl Opinion {
-    /// Returns the score, if the judge gave one.
+    /// Returns the score; `None` if the judge was not asked or abstains.
     pub fn score(self) -> Option<f32> {
         match self {
             Self::Score(score) => Some(score),
@@ -107,7 +107,7 @@ impl From<Option<f32>> for Opinion {
     }
 }
 
-/// Whether a score is in `0.0..=1.0`, which NaN is not.
+/// Whether a score is in `0.0..=1.0`; NaN is not.
 pub(crate) fn is_probability(score: f32) -> bool {
     (0.0..=1.0).contains(&score)
 }
@@ -115,14 +115,14 @@ pub(crate) fn is_probability(score: f32) -> bool {
 /// The result of a call for scores: one result for each item, or the error of the whole call.
 pub type ScoreResult = Result<Vec<Result<Scored, ScoreError>>, ScoreError>;
 
-/// Handle of a batch that was submitted to a scorer.
+/// Handle of a batch, chosen by the search when it submits the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub u64);
 
 /// The state of a batch after it was submitted.
 #[derive(Debug)]
 pub enum Submitted {
-    /// The scores are available now.
+    /// The scorer has scored the batch at once.
     Done(ScoreResult),
     /// The scores will be among those that [`Scorer::collect`] returns.
     Pending,
@@ -139,7 +139,7 @@ pub trait Scorer {
     /// Returns a second chain with the same contents. Nothing is computed or copied.
     fn fork(&mut self, id: ScoreId) -> ScoreId;
 
-    /// Releases the chain's memory.
+    /// Releases the chain's memory. Forks of the chain keep theirs.
     fn release(&mut self, id: ScoreId);
 
     /// Appends each item's steps to its chain and scores them, reading only what is new. An inner
@@ -165,16 +165,17 @@ pub trait Scorer {
     /// caller has nothing else to do: the call may block until a batch is done or a short while has
     /// passed.
     ///
-    /// A run that stops does not wait for its batches: a later run gets them here and ignores them.
+    /// A run may stop without waiting for its batches. A later run then gets them here and ignores
+    /// them.
     fn collect(&mut self, _wait: bool) -> Vec<(BatchId, ScoreResult)> {
         Vec::new()
     }
 
     /// Releases cache memory that the scorer borrowed from the generator and that the generator has
-    /// claimed since. Called before each forward pass of the generator. What is evicted is read
+    /// reserved since. Called before each forward pass of the generator. Evicted caches are read
     /// again when needed; scores do not change.
     fn evict_borrowed(&mut self) {}
 
-    /// Returns the state of the scorer's cache memory.
+    /// Returns the state of the cache memory, which all problems share.
     fn memory(&self) -> Memory;
 }

@@ -70,12 +70,13 @@ impl Chain {
     ) -> Result<StepOutput, GenError> {
         let seed = match plan.mode {
             DecodeMode::Greedy => 0,
-            // A step is written in one piece: a pause would need tokens, which texts do not have.
+            // A text has no tokens at which a step could pause, so a step is always written to its
+            // end.
             DecodeMode::Sample | DecodeMode::PauseAfter(_) => {
                 child_stream(plan.stream ^ self.seed, 0)
             }
         };
-        // Texts have no tokens. A single token stands for a step, so that limits count steps.
+        // A single token stands for each step, so limits on tokens count steps.
         let steps: Vec<&str> = self.steps.iter().map(|step| &**step).collect();
         let mut text = generator.next_step(&self.problem, &steps, seed)?;
         let ends = text.is_empty();
@@ -107,7 +108,7 @@ fn ended(mut step: String) -> String {
 }
 
 impl<G: StepGenerator> StepByStep<G> {
-    /// Wraps `generator`.
+    /// Wraps a generator; no chain exists yet.
     pub fn new(generator: G) -> Self {
         Self {
             generator,
@@ -141,7 +142,7 @@ impl<G: StepGenerator> Generator for StepByStep<G> {
                 return Err(GenError::Settings(format!("{what} {reason}")));
             }
         }
-        // Mixed before the key is applied, since seeds such as 1 and 2 differ in a few bits only.
+        // Mixed before the key is applied: seeds such as 1 and 2 differ in only a few bits.
         let strategy_seed = child_stream(settings.seed, 0) ^ key;
         let given = problem.steps.iter().map(|step| GivenStep {
             text: ended(step.clone()),

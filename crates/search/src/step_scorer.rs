@@ -19,7 +19,7 @@ pub trait StepScorer {
     /// which ends the run.
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError>;
 
-    /// Whether the scorer abstains on all steps of a problem; by default it abstains on none.
+    /// Whether the scorer abstains on all steps of a problem; by default it scores them.
     fn abstains(&self, _problem: &Problem) -> bool {
         false
     }
@@ -51,7 +51,7 @@ struct Chain {
 }
 
 impl<S: StepScorer> PerStep<S> {
-    /// Wraps `scorer`.
+    /// Wraps a scorer; no chain exists yet.
     pub fn new(scorer: S) -> Self {
         Self {
             scorer,

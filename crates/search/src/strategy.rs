@@ -37,7 +37,7 @@ pub use variable_granularity::{VariableGranularity, VariableGranularityConfig};
 
 use crate::tree::{ChainTree, NodeId, State};
 
-/// A strategy, by reference to its [row](StrategySpec) in the table of strategies.
+/// A strategy: a reference to its [row](StrategySpec) in the table of strategies.
 #[derive(Clone, Copy)]
 pub struct StrategyKind(&'static StrategySpec);
 
@@ -84,7 +84,7 @@ pub enum Action {
         /// The decoding: sampled or greedy, to the end of the step or to a pause.
         mode: DecodeMode,
     },
-    /// Continue a paused step to its end.
+    /// Continue a paused step to its end. Other paused steps stay as they are.
     Resume(NodeId),
     /// Score an open, paused or complete node and all unscored steps above it. The node is reported
     /// again afterwards.
@@ -93,7 +93,7 @@ pub enum Action {
     /// nothing left below it. The memory is released. A finished chain that is dropped gives no
     /// answer.
     Prune(NodeId),
-    /// End the search. Steps that are still growing are dropped.
+    /// End the search. Steps that are still growing are dropped, finished chains stay.
     Done,
 }
 
@@ -104,7 +104,7 @@ impl Action {
     }
 }
 
-/// The way in which a step is decoded.
+/// The way in which a step is decoded: how tokens are picked, and whether the step pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DecodeMode {
     /// Sampled, to the end of the step.
@@ -139,14 +139,14 @@ pub enum Scoring {
     /// Every step is scored as soon as it and its siblings have closed or paused, before the
     /// strategy sees it.
     EveryStep,
-    /// Steps are scored when [`Action::Score`] asks for it. At the end, complete chains are scored
-    /// where they are not yet.
+    /// Steps are scored when [`Action::Score`] asks for it. At the end of the search, complete
+    /// chains without scores are scored, too.
     OnDemand,
-    /// No step is scored.
+    /// No step is scored, even if there is a scorer.
     Never,
 }
 
-/// The information that a strategy gets at the start of a problem.
+/// The facts that a strategy gets at the start of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     /// The node that all chains begin with: the root, or the last of the given steps. The nodes of
@@ -203,14 +203,14 @@ pub trait Strategy {
         None
     }
 
-    /// Returns how many chains may still come to their end, if the strategy knows. A majority vote
-    /// that they cannot change is decided.
+    /// Returns the largest number of chains that may still come to their end; `None` if the
+    /// strategy does not know. A majority vote that so many votes cannot change is decided.
     fn to_come(&self) -> Option<usize> {
         None
     }
 }
 
-/// Returns those of the nodes that are open.
+/// Returns the nodes that are open, in the given order.
 fn open(tree: &ChainTree, nodes: &[NodeId]) -> Vec<NodeId> {
     let mut open = nodes.to_vec();
     open.retain(|&id| tree.node(id).state == State::Open);

@@ -1,7 +1,7 @@
 //! Random streams. A chain's stream follows only from its place in the tree, not from the order in
 //! which chains arrive.
 
-/// The stream of the root.
+/// The random stream of the root: the bytes "beamgen1" as a number.
 pub(crate) const ROOT_STREAM: u64 = 0x6265_616d_6765_6e31;
 
 /// Returns the stream of the `index`-th child of a node with the stream `parent`.
@@ -11,7 +11,7 @@ pub fn child_stream(parent: u64, index: u32) -> u64 {
 
 /// Hashes `bytes`, continuing from the hash `seed`.
 pub(crate) fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
-    // The length goes in first, since the last chunk is padded with zeros.
+    // The last chunk is padded with zeros, so the length is hashed to tell padding from zeros.
     let start = mix(seed ^ bytes.len() as u64);
     bytes.chunks(8).fold(start, |state, chunk| {
         let mut word = [0u8; 8];

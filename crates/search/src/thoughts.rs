@@ -13,7 +13,7 @@ const TAGS: [(&str, &str); 6] = [
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
 ];
 
-/// The length of the longest tag, in bytes.
+/// The length in bytes of the longest entry of `TAGS`.
 const LONGEST: usize = 20;
 
 /// Whether a token is the tag of a thought. The text of such a token belongs to the chain, even if
@@ -24,7 +24,8 @@ pub fn is_tag(token: &[u8]) -> bool {
     tags.any(|tag| tag.as_bytes() == token)
 }
 
-/// Returns the tag of a thought that a prompt opens at its end, as some chat templates do.
+/// Returns the opening tag at the end of a prompt, which some chat templates add; `None` without
+/// one.
 #[must_use]
 pub fn opened_by(prompt: &str) -> Option<&'static str> {
     let prompt = prompt.trim_end();
@@ -49,7 +50,7 @@ pub fn spoken(text: &str) -> Option<Cow<'_, str>> {
 /// Returns the part of an open thought at the end of `text` on which later text depends.
 pub(crate) fn open_end(text: &str) -> Option<String> {
     let open = split(text).1?;
-    // Its closing tag may have begun, so the last bytes are kept.
+    // The last bytes may be the beginning of the closing tag, so they are kept.
     Some([open, ending(text, LONGEST)].concat())
 }
 
@@ -81,7 +82,8 @@ fn split(text: &str) -> (Vec<&str>, Option<&'static str>) {
             .find(|(_, close)| rest.starts_with(close))
             .filter(|_| !any)
         {
-            // The prompt opened the thought, which is possible only before any tag in the text.
+            // A closing tag without an opening tag: the prompt has opened the thought. Only
+            // possible before any other tag.
             (from, any) = (at + close.len(), true);
         }
     }

@@ -1,17 +1,17 @@
 //! Log-probabilities of the tokens of a step.
 
-/// A token of a step with the model's opinion of it. All log-probabilities are natural logarithms
+/// A token of a step with its likeliest alternatives. All log-probabilities are natural logarithms
 /// under the model's own distribution: temperature 1, before every filter, penalty, bias and
 /// grammar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprobs {
-    /// The token that the step has, and its log-probability.
+    /// The token that was sampled, and its log-probability.
     pub chosen: TokenLogprob,
     /// Whether the token adds its bytes to the chain's text. End-of-text and other special tokens
     /// add none, except tags of thoughts.
     pub in_text: bool,
-    /// The likeliest tokens, likeliest first; of equal ones the lowest id first. As many as were
-    /// asked for, fewer where other tokens have no probability.
+    /// The likeliest tokens, likeliest first, at most the requested number; of equal ones the
+    /// lowest id first. Tokens without a probability are left out.
     pub top: Vec<TokenLogprob>,
 }
 
@@ -23,7 +23,6 @@ pub struct TokenLogprob {
     /// The bytes that the token stands for, which may be a part of a character; the name of a
     /// special token.
     pub bytes: Vec<u8>,
-    /// The natural log of the token's probability, at most 0; minus infinity for a token that the
-    /// model thinks impossible.
+    /// The natural logarithm of the token's probability; minus infinity for probability 0.
     pub logprob: f32,
 }

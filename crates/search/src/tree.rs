@@ -26,7 +26,8 @@ impl NodeId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "finish")]
 pub enum State {
-    /// The step is queued or being decoded. Its tokens are missing, or those after a pause are.
+    /// The step is queued or being decoded. Tokens are missing: all of them, or those after a
+    /// pause.
     Growing,
     /// The step is paused in the middle, so that its beginning can be scored.
     Paused,
@@ -36,17 +37,18 @@ pub enum State {
     Expanded,
     /// The chain ended with this step.
     Finished(Finish),
-    /// The search dropped the chain.
+    /// The search dropped the chain; [`Node::pruned`] has the reason.
     Pruned,
     /// An earlier sibling has the same text and represents both.
     Duplicate,
 }
 
-/// The cause and circumstances of pruning a node.
+/// The reason for pruning a node, and the node's rank at that moment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pruned {
-    /// The cause, as one of three kinds.
+    /// The decision behind the pruning: the strategy's choice, the budget, or the end of the
+    /// search.
     pub reason: PruneReason,
     /// The round of the search in which the node was pruned, counted like [`Node::round`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +66,7 @@ pub struct Pruned {
     pub cutoff: Option<f32>,
 }
 
-/// The cause of pruning.
+/// The reason for pruning a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PruneReason {
@@ -94,8 +96,8 @@ pub struct Node {
     /// The sum of the generator's log-probabilities (natural logarithm) of the tokens.
     #[serde(deserialize_with = "number_or_nan")]
     pub logprob: f32,
-    /// Log-probabilities of each of `tokens`, if the settings ask for them; empty otherwise. They
-    /// are in no record.
+    /// Log-probabilities of each of `tokens`, if the settings ask for them; empty otherwise. Not
+    /// serialized.
     #[serde(skip)]
     pub token_logprobs: Vec<TokenLogprobs>,
     /// The scorer's probability that the step is right. `Some(0.0)` is a score.
@@ -115,18 +117,18 @@ pub struct Node {
         deserialize_with = "numbers_or_nan"
     )]
     pub quantiles: Option<[f32; 3]>,
-    /// The number of siblings sampled with this text, this node included, which represents them
-    /// all.
+    /// The number of siblings sampled with this text, this node included. This node represents all
+    /// of them.
     #[serde(default = "one")]
     pub copies: usize,
     /// The round in which the strategy asked for this step, from 1. `None` if the strategy does not
     /// work in rounds, so that chains grow independently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// The cause and circumstances of pruning, for a node that was pruned.
+    /// The reason for pruning; `None` if the node was not pruned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
-    /// The earlier sibling with the same text, for a node that is a duplicate.
+    /// The earlier sibling with the same text; `None` if the node is not a duplicate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<NodeId>,
     /// The state of the chain that ends with this step.
@@ -171,7 +173,7 @@ impl Node {
         }
     }
 
-    /// Whether the chain came to its own end here, and not to a limit.
+    /// Whether the chain ended here by itself and not at a limit.
     pub fn is_complete(&self) -> bool {
         self.finish().is_some_and(Finish::is_complete)
     }
@@ -196,19 +198,20 @@ impl ChainTree {
     /// The root, which is the problem before any step.
     pub const ROOT: NodeId = NodeId(0);
 
-    /// Makes a tree of only the root.
+    /// Makes a tree that consists of only the root.
     pub fn new() -> Self {
         Self::after("")
     }
 
-    /// Makes a tree of only the root, whose text is the tag of the thought that the prompt opens.
+    /// Makes a tree of only the root, whose text is the tag of a thought that the prompt leaves
+    /// open.
     pub(crate) fn after(thought: &str) -> Self {
         let mut root = Node::new(None, 0, ROOT_STREAM, State::Open);
         root.text = thought.to_owned();
         Self { nodes: vec![root] }
     }
 
-    /// Returns the number of nodes, the root included.
+    /// Returns the number of nodes, the root, pruned nodes and duplicates included.
     #[allow(clippy::len_without_is_empty, reason = "there is always a root")]
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -266,12 +269,12 @@ impl ChainTree {
         self.path(id).into_iter().map(|id| self.node(id))
     }
 
-    /// Iterates over the chain of `id` without empty steps.
+    /// Iterates over the steps of the chain of `id`, first step first, without empty steps.
     pub fn steps(&self, id: NodeId) -> impl Iterator<Item = &Node> {
         self.chain(id).filter(|node| !node.is_empty_step())
     }
 
-    /// Returns the text of the whole chain, without the root's.
+    /// Returns the text of the whole chain, without the root's text.
     pub fn text(&self, id: NodeId) -> String {
         self.chain(id).map(|node| node.text.as_str()).collect()
     }
@@ -324,7 +327,7 @@ impl ChainTree {
         let mut tokens = 0;
         for &end in ends {
             let mut at = Some(end);
-            // Stops at the first node that is counted, because all nodes above it are, too.
+            // Stops at the first counted node: all nodes above it are counted, too.
             while let Some(id) = at.filter(|id| !counted[id.index()]) {
                 counted[id.index()] = true;
                 tokens += self.node(id).tokens.len();
@@ -345,14 +348,14 @@ impl ChainTree {
         nodes.copy_from_slice(&best_first(scored));
     }
 
-    /// Numbers the tree in depth-first order. The new numbers do not depend on the order in which
-    /// steps closed.
+    /// Numbers the tree in depth-first order, so that the numbers do not depend on the order in
+    /// which steps closed.
     pub(crate) fn renumbered(mut self) -> Self {
         let mut order = Vec::with_capacity(self.nodes.len());
         let mut stack = vec![Self::ROOT];
         while let Some(id) = stack.pop() {
             order.push(id);
-            // Reversed, since the last one pushed is the first one visited.
+            // Pushed in reverse order, since the last pushed node is visited first.
             stack.extend(self.node(id).children.iter().rev());
         }
         let mut new_id = vec![NodeId(0); self.nodes.len()];

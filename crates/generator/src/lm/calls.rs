@@ -1,4 +1,4 @@
-//! The calls of a search: chains are opened and forked, steps started, passes run.
+//! The trait `Generator`: chains are opened and forked, steps started, passes run.
 
 use beamgen_engine::{Append, Want};
 use beamgen_search::{
@@ -38,7 +38,7 @@ fn branch_of(chain: &Chain) -> Option<BranchId> {
     }
 }
 
-/// Empties `items` but keeps their memory; the lifetime of the next items may differ.
+/// Empties a list of items for other lifetimes and keeps its memory.
 fn emptied<'a>(mut items: Vec<Append<'_>>) -> Vec<Append<'a>> {
     items.clear();
     let none = items.into_iter().map(|_| unreachable!("it is empty"));
@@ -70,11 +70,11 @@ impl Generator for LmGenerator {
             Place::Branch(branch) => self.pages_for_step(chain, branch),
             Place::Own(seq) => self.pages_for_rest(chain, seq),
         };
-        // Free pages that are reserved belong to steps that have started.
+        // Reserved pages belong to steps that have started, even if they are still free.
         if self.reserved + pages > self.engine.kv().pages_free {
             return None;
         }
-        // Leftover bytes that hold a whole step need no pass and no memory.
+        // If leftover bytes hold a whole step, the step needs no pass and no memory.
         if let State::Running(_) = state {
             self.reserve(self.reserved + pages);
             if let Place::Branch(branch) = place {
@@ -86,14 +86,15 @@ impl Generator for LmGenerator {
             let Place::Branch(branch) = place else {
                 panic!("a chain is forked only between steps");
             };
-            // Only the list of tokens is copied: both chains stay at the branch point.
+            // A fork copies only the list of tokens; both chains stay at the branch point.
             branches.get_mut(branch).holders += 1;
             cache.clone()
         }))
     }
 
     fn forget(&mut self, kept: ChainId) -> bool {
-        // A running chain has reserved pages for what it reads; forgetting would make that more.
+        // A running chain has reserved pages for its own reads; after forgetting, it would have to
+        // read more.
         if !self.book.active().is_empty() {
             return false;
         }
@@ -113,14 +114,15 @@ impl Generator for LmGenerator {
         match chain.cache.place {
             Place::Branch(branch) => {
                 if let State::Running(_) = chain.state {
-                    // The chain that starts next from here reserves the pages for reading it again.
+                    // The next chain that starts here has to reserve the pages for reading the
+                    // branch point.
                     self.branches.get_mut(branch).reserved = false;
                 }
                 self.branches.release(branch, &mut self.engine);
             }
             Place::Own(seq) => self.engine.free(seq),
         }
-        // Reserved pages of the chain stay reserved until the next pass counts again.
+        // The chain's reserved pages are released when the next pass counts them again.
         if self.book.active().is_empty() {
             self.reserve(0);
         }
@@ -130,7 +132,7 @@ impl Generator for LmGenerator {
     fn pass(&mut self) -> Result<PassOutput, GenError> {
         let mut closed = self.book.close_leftovers();
 
-        // The branch point of these chains was read while they waited for memory.
+        // The branch point of these chains has been read while the chains waited for memory.
         let mut waiting = self.waiting();
         waiting.retain(|&branch, chains| {
             let Some(logits) = self.branches.take_logits(branch) else {
@@ -143,7 +145,7 @@ impl Generator for LmGenerator {
                 self.keep_logprobs_of(i, &logits);
                 self.advance(i)
             }));
-            // Other chains of the branch point may still wait for memory.
+            // Other chains at the branch point may still wait for memory, so the logits are kept.
             self.branches.keep_logits(branch, logits);
             false
         });
@@ -162,7 +164,7 @@ impl Generator for LmGenerator {
                 .map(|row| append(&self.book, &self.branches, row)),
         );
         let tokens: usize = items.iter().map(|item| item.tokens.len()).sum();
-        // Branch points and chains share one pass, so that the weights are read once.
+        // Branch points and chains share a pass, so the weights are read only once.
         let logits = self.engine.logits(&items).map_err(failed)?;
         self.items = emptied(items);
         self.tokens_read += tokens as u64;
@@ -171,7 +173,7 @@ impl Generator for LmGenerator {
             match *row {
                 Row::Chain(id) => self.sampling.push((id, at)),
                 Row::BranchPoint(branch) => {
-                    // All chains that wait here sample from the same row.
+                    // All chains that wait at this branch point sample from its row.
                     self.branches.note_read(branch);
                     self.sampling
                         .extend(waiting[&branch].iter().map(|&id| (id, at)));
@@ -185,7 +187,7 @@ impl Generator for LmGenerator {
             if let Row::BranchPoint(branch) = *row
                 && self.branches.exists(branch)
             {
-                // Chains that still wait for memory start from these logits.
+                // Chains that still wait for memory will start from these logits.
                 let mut kept = Vec::new();
                 self.engine
                     .copy_logits(&logits, at, &mut kept)
@@ -197,7 +199,7 @@ impl Generator for LmGenerator {
         rows.clear();
         self.rows = rows;
         self.book.drop_idle();
-        // After the pass no chain waits at a branch point, as forgetting demands.
+        // `forget_logits` needs that no chain waits at a branch point, which is so after a pass.
         self.branches.forget_logits(&mut self.engine);
         self.reserve(self.count_reserved());
         Ok(PassOutput {

@@ -1,4 +1,4 @@
-//! The ends of chains that write a given text, and their answers.
+//! Chains that write a given text: the places at which they end, and their answers.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ fn tokenizer(template: &str) -> Arc<Tokenizer> {
     Arc::new(Tokenizer::load(dir.path()).unwrap())
 }
 
-/// Writes the tokens of one text, by the rules of all generators. The cache of a chain is its number
-/// of tokens.
+/// A generator that writes the tokens of one text. It uses [`ChainBook`], so the usual rules end
+/// its steps. The cache of a chain is the number of its tokens.
 struct Writer {
     tokens: Vec<u32>,
     book: ChainBook<usize>,
@@ -236,7 +236,7 @@ fn a_thought_may_begin_in_the_prompt() {
     }
 }
 
-/// `#### Step 2` is a heading, not an answer.
+/// In this configuration `#### Step 2` is a heading and not an answer.
 #[test]
 fn the_steps_of_headings_go_on() {
     let file = include_str!("../../../../configs/search/headings.toml");

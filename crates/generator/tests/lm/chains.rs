@@ -1,4 +1,4 @@
-//! Chains are what the model would have written in a batch of one, and nothing is read twice.
+//! Chains are what the model writes without other chains in the batch, and no token is read twice.
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{Append, Output, Want, sample};
@@ -66,8 +66,8 @@ fn every_step_is_what_the_model_says_alone() {
     }
 }
 
-/// A prompt is read once per problem, and every token of a step but the one that closes it. That
-/// one is read once if the chain continues, however many children it has.
+/// The prompt of a problem is read once, and every token of a step except its last. The last token
+/// is read once if the chain continues, however many children it has.
 #[test]
 fn nothing_is_read_twice() {
     for config in [beam(8, 4, 3), best_of(6, 3)] {
@@ -109,7 +109,8 @@ fn steps_end_at_boundaries_and_their_texts_are_their_tokens() {
         if node.finish() == Some(Finish::StepCap) {
             assert!(!closed);
         }
-        // `ĊĊ` may hold a step's end and the blank line before the next; a limit may cut half an é.
+        // The token `ĊĊ` may hold the end of a step and the blank line after it. A limit may cut an
+        // é in two.
         let text = generator.tokenizer().decode(&node.tokens, true).unwrap();
         let inner = |text: &str| text.trim_matches(['\n', '\u{fffd}']).to_owned();
         assert_eq!(inner(&node.text), inner(&text));

@@ -1,4 +1,4 @@
-//! Given steps in tokens, and chains that continue from them.
+//! Given steps become tokens, and chains continue after them.
 
 use beamgen_generator::GeneratorConfig;
 use beamgen_search::*;
@@ -65,7 +65,7 @@ fn a_chain_goes_on_from_its_own_first_steps_bit_for_bit() {
             let (again, _) = solve(&mut generator, &best_of(1, 4), vec![problem]);
             let nodes = || result.tree.nodes().zip(again[0].tree.nodes());
             let given = nodes().take(count + 1);
-            // A chain may have sampled this text in other tokens.
+            // The chain may have sampled other tokens than the tokenizer makes of the same text.
             if given
                 .into_iter()
                 .any(|((_, a), (_, b))| a.tokens != b.tokens)

@@ -98,7 +98,7 @@ fn blank_lines_belong_to_the_step_that_follows() {
     assert!(blank > 0);
 }
 
-/// `c` + `d` are two tokens: the boundary is found across both.
+/// `cd` is sampled as two tokens, so the boundary spans them.
 #[test]
 fn a_boundary_may_span_tokens_and_lie_within_one() {
     for boundary in ["cd", "a", "b"] {
@@ -125,8 +125,8 @@ fn a_boundary_may_span_tokens_and_lie_within_one() {
     }
 }
 
-/// Text after the end of a step belongs to the step's children, and so do the tokens that continue
-/// it.
+/// Bytes after the end of a step go to the step's children, which may complete a character with
+/// them.
 #[test]
 fn what_is_behind_the_end_of_a_step_is_carried_on() {
     for (boundaries, starts) in [

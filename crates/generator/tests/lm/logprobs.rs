@@ -1,4 +1,4 @@
-//! Log-probabilities that are kept of each token, and biases on logits.
+//! Log-probabilities that are stored for each token, and biases that are added to logits.
 
 use beamgen_engine::{Append, DeviceChoice, Engine, EngineConfig, Model, Output, Want, WeightType};
 use beamgen_engine::{Weights, log_prob};
@@ -15,7 +15,7 @@ fn asking(logprobs: usize) -> GeneratorConfig {
     }
 }
 
-/// The nodes of a tree without what is kept of their tokens.
+/// Returns the nodes of all trees without the log-probabilities of their tokens.
 fn bare(results: &[ProblemResult]) -> Vec<Node> {
     let nodes = results.iter().flat_map(|result| result.tree.nodes());
     nodes
@@ -26,9 +26,10 @@ fn bare(results: &[ProblemResult]) -> Vec<Node> {
         .collect()
 }
 
-/// Compares what is kept with a sort in float64 of the logits of a fresh sequence.
+/// Compares stored log-probabilities with those computed in float64 from the logits of a new
+/// sequence.
 fn compare(result: &ProblemResult, id: NodeId, generator: &LmGenerator, count: usize) {
-    // Half a step of a float32 at most, beside the 3e-7 of the sum.
+    // At most half the distance of two float32 numbers, and the 3e-7 of the sum.
     const TOLERANCE: f64 = 4e-6;
     let node = result.tree.node(id);
     let mut read = generator.prompt(&result.problem).unwrap();
@@ -49,7 +50,7 @@ fn compare(result: &ProblemResult, id: NodeId, generator: &LmGenerator, count: u
         let row = rows.row(0);
         let sum: f64 = row.iter().map(|x| f64::from(*x).exp()).sum();
         let mut sorted: Vec<(u32, f32)> = (0..).zip(row.iter().copied()).collect();
-        // Stable: of equal logits the lowest id stays first.
+        // A stable sort: of equal logits the lowest id comes first.
         sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
         assert_eq!(kept.chosen.token, token);
         assert_eq!(kept.chosen.logprob, log_prob(row, token));
@@ -93,7 +94,8 @@ fn kept_log_probabilities_are_the_models_and_change_nothing() {
             let mut compared = 0;
             for result in &results {
                 for (id, node) in result.tree.nodes().skip(1) {
-                    // A step that was pruned at its pause has what it had there.
+                    // A step that was pruned at its pause has log-probabilities of its tokens up to
+                    // there.
                     compare(result, id, &generator, count);
                     compared += node.tokens.len();
                 }
@@ -106,7 +108,7 @@ fn kept_log_probabilities_are_the_models_and_change_nothing() {
     }
 }
 
-/// The settings of sampling act on the choice of a token, not on what is kept.
+/// Sampling settings change which token is chosen, not the log-probabilities that are stored.
 #[test]
 fn log_probabilities_are_those_before_temperature_filters_and_bias() {
     let config = GeneratorConfig {

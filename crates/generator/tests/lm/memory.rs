@@ -51,7 +51,8 @@ fn chains_that_wait_for_memory_are_the_same_chains() {
     assert!(waited, "memory was never short");
 }
 
-/// A problem without competitors forgets idle chains before it gives any up.
+/// A problem without others in flight first forgets the caches of idle chains, and then gives up
+/// chains.
 #[test]
 fn memory_for_one_chain_is_enough_for_all() {
     for config in [beam(8, 4, 1), best_of(8, 1)] {
@@ -73,7 +74,7 @@ fn memory_for_one_chain_is_enough_for_all() {
     }
 }
 
-/// Strategies that expand a node twice resume from kept logits, or read the last token again.
+/// Strategies that expand a node twice start from kept logits, or read the last token again.
 #[test]
 fn forgotten_logits_are_computed_again_and_are_the_same() {
     for strategy in [
@@ -102,7 +103,7 @@ fn forgotten_logits_are_computed_again_and_are_the_same() {
         if strategy == StrategyKind::REFINE {
             assert!(more > read);
         }
-        // Reservations also hold where memory is short.
+        // Reserved memory must be enough also if logits are forgotten and memory is short.
         for pages in (20..200).step_by(20) {
             solved(pages, 0);
             solved(pages, 500);

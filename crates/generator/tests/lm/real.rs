@@ -1,4 +1,4 @@
-//! Properties of published checkpoints: sampling defaults, a padded vocabulary, several end-of-text
+//! Properties of published checkpoints: sampling defaults, padded vocabularies, several end-of-text
 //! tokens, templates with a date.
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use beamgen_search::*;
 
 use crate::tiny;
 
-/// Scores that depend only on the step's text.
+/// A scorer whose scores depend only on the text of the step.
 struct TextScorer {
     next: u64,
 }

@@ -1,4 +1,4 @@
-//! Chains that stop at given texts, and chains that begin with a prefix.
+//! Chains that stop at given texts, and chains that continue a given prefix.
 
 use beamgen_generator::GeneratorConfig;
 use beamgen_search::*;
@@ -23,7 +23,7 @@ fn one() -> SearchConfig {
     }
 }
 
-/// The texts of the only chain of each problem, and how each ended.
+/// Returns the result, the sampled text and the reason for the end of each problem's only chain.
 fn chains(config: GeneratorConfig, problems: Vec<Problem>) -> Vec<(ProblemResult, String, Finish)> {
     let (results, _) = solve(&mut generator(4000, config), &one(), problems);
     let chains = results.into_iter().map(|result| {
@@ -52,7 +52,7 @@ fn a_stop_cuts_the_text_in_every_search() {
                         let text = result.tree.text(chain.node);
                         let is_stop = chain.finish == Finish::Stop;
                         stopped += usize::from(is_stop);
-                        // An included stop is only at the end.
+                        // An included stop is in the text only once, at its end.
                         let end = stop.iter().filter(|_| include && is_stop);
                         let end = end
                             .filter(|stop| text.ends_with(*stop))
@@ -135,7 +135,7 @@ fn the_tokens_of_a_prefix_follow_those_of_the_prompt() {
     assert_eq!(opened.given.len(), 1);
     assert_eq!(opened.given[0].text, "1\n");
     assert_eq!(opened.begun, "ab");
-    // What is given of a step is read with the prompt.
+    // The begun step is read with the prompt, so it counts as prompt tokens.
     assert_eq!(opened.prompt_tokens, alone.len() + 1);
 }
 
@@ -153,7 +153,7 @@ fn a_prefix_goes_on_as_the_chain_itself_did() {
         let Ok(prefix) = String::from_utf8(prefix) else {
             continue;
         };
-        // The limit on a step counts what is sampled, which is less after a prefix.
+        // The limit of tokens per step counts sampled tokens, which are fewer after a prefix.
         if prefix.is_empty()
             || finish == Finish::StepCap && nodes.len() == 1
             || !first.text.starts_with(&prefix)

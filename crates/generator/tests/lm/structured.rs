@@ -1,4 +1,4 @@
-//! Chains that follow a grammar, whatever the model would rather say.
+//! Chains that follow a grammar, even if the model prefers other tokens.
 
 use beamgen_generator::{GeneratorConfig, LmGenerator, check_grammar};
 use beamgen_search::*;
@@ -21,7 +21,7 @@ fn schema() -> Value {
     })
 }
 
-/// Whether a text is JSON that fits [`schema`].
+/// Whether a text is JSON that [`schema`] allows.
 fn fits(text: &str) -> bool {
     let Ok(Value::Object(value)) = serde_json::from_str(text) else {
         return false;
@@ -104,7 +104,7 @@ fn any_object_is_json() {
         for chain in &result.finished {
             if chain.finish == Finish::EndOfText {
                 let text = result.tree.text(chain.node);
-                // Not as a value, since a number may have more digits than a float64 holds.
+                // Not parsed as a `Value`: a number may have more digits than a float64 can hold.
                 let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
                 assert!(is_json && text.starts_with('{'), "{text:?}");
                 complete += 1;
@@ -142,13 +142,13 @@ fn greedy_decoding_follows_too_and_company_changes_nothing() {
     }
 }
 
-/// A word in a text that would be an answer elsewhere ends nothing here.
+/// Under a grammar, an answer marker in the text does not end the chain.
 #[test]
 fn an_answer_marker_does_not_end_a_json_text() {
     let schema = json!({"const": {"a": "The answer is 5.", "b": "#### 5"}});
     let config = following(Grammar::JsonSchema(schema.clone()));
     let search = SearchConfig {
-        // White space may hold many lines.
+        // White space may contain many line breaks, which are boundaries.
         max_steps: 100,
         ..best_of(6, 2)
     };
@@ -162,7 +162,7 @@ fn an_answer_marker_does_not_end_a_json_text() {
     }
 }
 
-/// Given steps are the beginning of the text.
+/// Given steps count as the beginning of the text that follows the grammar.
 #[test]
 fn a_given_beginning_is_part_of_the_text() {
     let config = following(Grammar::JsonSchema(schema()));
@@ -206,7 +206,7 @@ fn a_schema_that_cannot_be_followed_is_refused_in_one_line() {
         (json!({"type": "string", "pattern": "("}), ""),
         (json!([1]), "object"),
         (json!({"type": "integer", "minimum": 5, "maximum": 4}), ""),
-        // A schema must not choose the white space, or be followed only in part.
+        // The schema's own options, here `lenient`, must have no effect.
         (
             json!({"type": "object", "not": {}, "x-guidance": {"lenient": true}}),
             "not",
@@ -219,7 +219,7 @@ fn a_schema_that_cannot_be_followed_is_refused_in_one_line() {
             "{schema}: {error}"
         );
         assert!(!error.contains('\n') && error.len() < 400, "{error}");
-        // With a real vocabulary, at the first problem of these settings.
+        // A real vocabulary refuses the grammar, too, when a problem with these settings is opened.
         let settings = following(grammar);
         let mut writer = writer(GeneratorConfig::default());
         let refused = Generator::open(&mut writer, &"1".into(), 1, &settings).unwrap_err();
@@ -251,7 +251,7 @@ fn log_probabilities_of_a_constrained_token_are_still_the_models() {
     let chain = results[0].finished[0].node;
     let kept: Vec<_> = results[0].tree.token_logprobs(chain).collect();
     assert!(kept.len() >= 4);
-    // The random model thinks nothing of the tokens that the grammar makes it say.
+    // The random model gives low probabilities to the tokens that the grammar requires.
     assert!(
         kept.iter()
             .any(|kept| kept.chosen.logprob < kept.top[1].logprob)

@@ -19,18 +19,19 @@ pub(crate) const END: u32 = 1;
 const CHARACTERS: &str = "abcdeĠĊ0123456789+=?.Ã©";
 const PAIRS: [&str; 3] = [".Ċ", "ĊĊ", "ab"];
 
-/// Tokens of several characters in a vocabulary of all bytes: some end and begin parts of a JSON
-/// text at once, one holds two lines of it.
+/// Tokens of several characters in a vocabulary of all bytes. Some contain the end of one part of a
+/// JSON text and the beginning of the next; one contains the beginning of a new line.
 const JSON_PIECES: [&str; 7] = ["{\"", "\":", "\",", "\"}", "\":Ġ", ",Ċ", "},Ċ"];
 
-/// Writes the tokenizer's files of a checkpoint directory.
+/// Writes the tokenizer's files into a checkpoint folder.
 pub(crate) fn write_tokenizer(dir: &Path, template: Option<&str>) {
     write_tokenizer_of(dir, CHARACTERS, &PAIRS, template);
 }
 
-/// Writes a tokenizer with a token for each byte.
+/// Writes the files of a tokenizer with a token for each byte.
 pub(crate) fn write_tokenizer_of_bytes(dir: &Path, template: Option<&str>) {
-    // As GPT-2 spells bytes: printable characters of Latin-1 as they are, others from U+0100 on.
+    // GPT-2 writes bytes as characters: printable ones of Latin-1 as they are, others from U+0100
+    // on.
     let is_itself = |byte: u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let itself = (0..=255).filter(|&byte| is_itself(byte)).map(char::from);
     let others = (0..=255).filter(|&byte| !is_itself(byte)).count() as u32;
@@ -52,7 +53,8 @@ fn write_tokenizer_of(dir: &Path, characters: &str, pieces: &[&str], template: O
     for (id, token) in all.enumerate() {
         vocab.insert(token, id.into());
     }
-    // Longer pieces have no merge: a model may sample them, but no text is encoded with them.
+    // Longer pieces have no merge. A model may sample them, but the tokenizer never makes them of a
+    // text.
     let merges = pieces.iter().filter(|piece| piece.chars().count() == 2);
     let merges: Vec<Value> = merges
         .map(|pair| pair.chars().map(String::from).collect::<Vec<_>>().into())
@@ -108,7 +110,7 @@ fn write_tokenizer_of(dir: &Path, characters: &str, pieces: &[&str], template: O
     std::fs::write(dir.join("tokenizer_config.json"), config.to_string()).unwrap();
 }
 
-/// A chat template that writes `{begin}{problem}` and a newline.
+/// A chat template that writes the begin token, the problem and a newline.
 pub(crate) const TEMPLATE: &str = "{{ bos_token }}{{ messages[0].content }}{{ '\n' }}";
 
 pub(crate) fn tokenizer() -> Arc<Tokenizer> {
@@ -117,7 +119,7 @@ pub(crate) fn tokenizer() -> Arc<Tokenizer> {
     Arc::new(Tokenizer::load(dir.path()).unwrap())
 }
 
-/// A tokenizer with a token for each byte, which can write JSON.
+/// Returns a tokenizer with a token for each byte, so that it can write any JSON.
 pub(crate) fn tokenizer_of_bytes(template: &str) -> Arc<Tokenizer> {
     let dir = tempfile::tempdir().unwrap();
     write_tokenizer_of_bytes(dir.path(), Some(template));
@@ -142,14 +144,14 @@ pub(crate) fn model(context: usize) -> Arc<Model> {
     Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }
 
-/// A model with the vocabulary of [`tokenizer_of_bytes`].
+/// Returns a random model with the vocabulary of [`tokenizer_of_bytes`].
 pub(crate) fn model_of_bytes(context: usize) -> Arc<Model> {
     let config = config_for(&tokenizer_of_bytes(TEMPLATE), context);
     let weights = Weights::from_tensors(random::random_weights(&config)).unwrap();
     Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }
 
-/// Without a language-model head, as many reward models are.
+/// Returns a model without a language-model head, like many reward models.
 pub(crate) fn headless_model(context: usize) -> Arc<Model> {
     let config = ModelConfig {
         tie_word_embeddings: false,

@@ -1,4 +1,5 @@
-//! Every family, compared with the inputs of its published code (tests/fixtures/prm).
+//! Compares the tokens and scores of every family with those of its published code
+//! (tests/fixtures/prm).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,8 +60,8 @@ fn expected(name: &str) -> Expected {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The spec by which the checkpoint is recognised. The log-ratio gets the factor of the fixture,
-/// whose untrained models differ less than trained ones.
+/// Returns the spec by which the checkpoint is recognised. A log-ratio gets the fixture's beta: its
+/// untrained models differ less than trained ones.
 fn recognised(name: &str, expected: &Expected) -> PrmSpec {
     let checkpoint = Checkpoint::from(&folder(name));
     let weights = Weights::load(checkpoint.clone()).unwrap();
@@ -78,7 +79,7 @@ fn load(name: &str, spec: PrmSpec, pages: Option<usize>) -> RewardModel {
 fn load_on(device: DeviceChoice, name: &str, spec: PrmSpec, pages: Option<usize>) -> RewardModel {
     // All fixtures have two layers of two heads of 8 values.
     let page = 4 * 2 * 2 * 2 * 8 * size_of::<f32>();
-    // In float32, as the CPU computes: a device rounds inputs to the type of the weights.
+    // In float32: with smaller weights a device would round inputs, and the CPU would not.
     let body = |name: &str| {
         let checkpoint = Checkpoint::from(&folder(name));
         let config = ModelConfig::load(checkpoint.clone()).unwrap();
@@ -119,7 +120,8 @@ fn as_generated(family: &str, index: usize, step: &str) -> String {
     }
 }
 
-/// Grows all chains together. Each step is scored on a fork, next to a sibling that is dropped.
+/// Grows all chains together. Each step is scored on a fork, next to a sibling that is released
+/// again.
 fn grow(family: &str, prm: &mut RewardModel, chains: &[Chain]) -> Vec<Vec<f32>> {
     let mut ids: Vec<ScoreId> = chains
         .iter()
@@ -187,7 +189,8 @@ fn every_family_reads_what_its_authors_read() {
         let mut whole = Vec::new();
         for chain in &expected.chains {
             let written = prm.written(&chain.problem, &chain.steps()).unwrap();
-            // At most the text that closes the assistant's turn is left out.
+            // The published code also closes the assistant's turn; only these tokens may be
+            // missing.
             let closing = chain.tokens.len() - written.tokens.len();
             assert!(closing <= 2, "{family}: {closing}");
             assert_eq!(

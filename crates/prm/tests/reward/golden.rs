@@ -1,6 +1,6 @@
-//! The scores of the model cards, for the models whose weights are in folders of that name below
-//! `BEAMGEN_TEST_WEIGHTS`. The texts are read from the cards (`README.md` next to the weights),
-//! which have the only exact copy.
+//! Compares scores with those on model cards, for models whose weights are in folders of that name
+//! in `BEAMGEN_TEST_WEIGHTS`. The texts are read from the cards (`README.md` next to the weights),
+//! since only the cards have them exactly.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
-//! Reading step by step gives exactly the scores of reading the whole chain at once, and reads each
-//! token once.
+//! Scores step by step are exactly those of the whole chain at once, and each token is read once.
 
 use std::sync::{Arc, Mutex};
 
@@ -39,14 +38,14 @@ fn step_by_step_equals_all_at_once_to_the_bit() {
     }
     let at_once: Vec<f32> = at_once.probabilities.into_iter().flatten().collect();
     assert_eq!(one_by_one, at_once);
-    // The scores of different steps differ.
+    // Equal scores of different steps would make the comparison meaningless.
     let mut sorted = one_by_one.clone();
     sorted.sort_by(f32::total_cmp);
     sorted.dedup();
     assert_eq!(sorted.len(), STEPS.len());
 }
 
-/// The reading of a step by a quantile reader: its score, and the lowest score so far.
+/// A quantile reader gets each step's score together with the lowest score of the chain so far.
 #[test]
 fn the_lowest_score_so_far_goes_with_a_chain_and_its_forks() {
     let seen: Arc<Mutex<Vec<(f32, f32)>>> = Arc::default();
@@ -63,7 +62,7 @@ fn the_lowest_score_so_far_goes_with_a_chain_and_its_forks() {
     let lowest: Vec<f32> = (1..=scores.len())
         .map(|len| scores[..len].iter().copied().fold(f32::INFINITY, f32::min))
         .collect();
-    // Otherwise the lowest score is always the step's own, and the test shows nothing.
+    // If the lowest score were always the step's own, the test would show nothing.
     assert_ne!(scores, lowest);
     let expected: Vec<(f32, f32)> = scores.iter().copied().zip(lowest).collect();
     assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), expected);
@@ -83,7 +82,7 @@ fn the_lowest_score_so_far_goes_with_a_chain_and_its_forks() {
     assert_eq!(*seen.lock().unwrap(), expected[..1]);
 }
 
-/// Compares with the engine itself: one sequence, read at once.
+/// Compares with the engine directly: the chain as one sequence, read at once.
 #[test]
 fn scores_are_the_heads_reading_of_the_step_tokens() {
     use beamgen_engine::{Append, Output, Want};

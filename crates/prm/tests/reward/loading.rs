@@ -1,4 +1,4 @@
-//! Loading a checkpoint directory, and the faults of one.
+//! Loads checkpoint folders, correct and faulty ones.
 
 use std::path::Path;
 
@@ -88,7 +88,7 @@ fn a_spec_that_cannot_be_run_is_named_with_its_field() {
         unfit(&other)
     );
 
-    // The tiny template writes only the first message.
+    // The template of this tiny model writes only the first message of a chat.
     other = plain();
     other.prompt.text = None;
     assert!(unfit(&other).contains("`prompt`"), "{}", unfit(&other));

@@ -1,4 +1,4 @@
-//! With little memory, caches are forgotten and made again; scores stay the same.
+//! With little memory, caches are forgotten and filled again; scores stay the same.
 
 use beamgen_prm::RewardModel;
 use beamgen_search::*;
@@ -16,7 +16,7 @@ fn text(problem: usize, chain: usize, depth: usize) -> String {
 /// The scores of one step of a chain.
 type Scores = Result<Vec<Option<f32>>, ScoreError>;
 
-/// Grows `WIDTH` chains of several problems step by step, and forks them again in every second
+/// Grows `WIDTH` chains of each problem step by step, and forks the chains again in every second
 /// round.
 fn grow(prm: &mut RewardModel) -> (Vec<Scores>, usize) {
     let mut chains: Vec<(usize, ScoreId)> = Vec::new();

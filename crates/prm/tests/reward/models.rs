@@ -1,4 +1,4 @@
-//! Models and chains that several tests use.
+//! Models and chains for the tests of this folder.
 
 use beamgen_prm::{Head, PrmSpec, RewardModel};
 use beamgen_search::*;

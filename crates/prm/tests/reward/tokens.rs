@@ -1,4 +1,4 @@
-//! The reward model's tokens of steps.
+//! Tests of the tokens that the reward model reads for steps.
 
 use beamgen_prm::{Head, RewardModel};
 use beamgen_search::*;
@@ -13,7 +13,7 @@ fn whole(prm: &mut RewardModel, steps: &[Step]) -> Scored {
     scored
 }
 
-/// Pitfall 8: an empty text after the last boundary, or between two, does not count as a step.
+/// Pitfall 8: a blank text after the last boundary, or between two, is no step.
 #[test]
 fn p08_empty_steps_are_not_scored() {
     let mut prm = reward_model(400);
@@ -33,7 +33,7 @@ fn p08_empty_steps_are_not_scored() {
     assert!(score(&mut prm, id, &[Step::new("\n")]).is_err());
 }
 
-/// Pitfall 9: steps are found by their positions, not by `score != 0`.
+/// Pitfall 9: a score of 0 counts; steps are found by position, not by `score != 0`.
 #[test]
 fn p09_a_probability_of_zero_is_a_score_at_its_place() {
     let model = tiny::model(400);
@@ -50,7 +50,7 @@ fn p09_a_probability_of_zero_is_a_score_at_its_place() {
     let logits = soft.iter().map(|p| 10.0 * (p / (1.0 - p)).ln());
     let middle = logits.sum::<f32>() / soft.len() as f32;
 
-    // The head is so extreme that every probability is exactly 0 or 1.
+    // The head is so steep that every probability is exactly 0 or 1.
     let mut prm = with_head(1e6, -1e6 * middle);
     let scores = prm.whole_chain("ab?", &steps).unwrap();
     assert_eq!(scores.len(), steps.len());
@@ -89,8 +89,8 @@ fn with_another_tokenizer_the_text_is_read() {
     assert_eq!(whole(&mut prm, &[foreign]), usual);
 }
 
-/// Models of one family pad their vocabularies to different sizes: an id that is sampled from the
-/// padding of one model does not exist in the other.
+/// Models of one family pad their vocabularies to different sizes, so a generator can sample an id
+/// that the reward model does not have.
 #[test]
 fn an_id_outside_the_vocabulary_does_not_end_the_run() {
     let mut prm = reward_model(400);

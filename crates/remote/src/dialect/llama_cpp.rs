@@ -1,8 +1,8 @@
 //! llama.cpp's server: `POST /completion` with token ids.
 //!
-//! The server leaves out the probabilities of some tokens: those at which it stopped, and those
-//! that end within a character. Here they count as certain. That is one or two tokens of most
-//! steps.
+//! The server reports no probability for some tokens: those at which it stopped, and those that end
+//! inside a character. Here their log-probability is taken as 0. That affects one or two tokens of
+//! most steps.
 
 use beamgen_engine::Tokenizer;
 use serde::Deserialize;
@@ -18,8 +18,8 @@ use crate::reply::{Reply, logprob, probability};
 pub(crate) struct LlamaCpp;
 
 const COMPLETION: &str = "/completion";
-/// The bias added to the logits of all labels, so that they are the likeliest tokens. Their ratios
-/// do not change.
+/// A number that is added to the logits of all labels, so that they are the likeliest tokens. The
+/// ratios of their probabilities stay the same.
 const BIAS: f64 = 60.0;
 
 /// A sampled token with its log-probability.
@@ -29,7 +29,7 @@ struct Sampled {
     logprob: f64,
 }
 
-/// A candidate token with its probability.
+/// A label token with its probability.
 #[derive(Deserialize)]
 struct Likely {
     id: u32,
@@ -52,15 +52,15 @@ impl Dialect for LlamaCpp {
                 .maybe("model_alias")
                 .or_else(|| answer.maybe("model_path")),
             source: answer.maybe("model_path"),
-            // The context of a slot; the server's whole context is shared by all slots.
+            // The context of a slot, since all slots share the context of the server.
             context: answer.maybe("default_generation_settings.n_ctx"),
         })
     }
 
     fn generate(&self, _model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
-        // The penalty's window. The server allocates a table of this size, so it is 0 without a
-        // penalty.
+        // The number of last tokens to which the penalty applies. The server allocates a table of
+        // this size, so without a penalty it is 0.
         let counted = if s.repetition_penalty == 1.0 {
             0
         } else {
@@ -71,8 +71,8 @@ impl Dialect for LlamaCpp {
             json!({
                 "prompt": ask.ids,
                 "n_predict": ask.max_tokens,
-                // The order of `transformers`, without the samplers that the server adds by
-                // default.
+                // The order of `transformers`. The list also removes the samplers that the server
+                // uses by default.
                 "samplers": ["penalties", "temperature", "top_k", "top_p", "min_p"],
                 "temperature": s.temperature,
                 "top_p": s.top_p,
@@ -96,11 +96,11 @@ impl Dialect for LlamaCpp {
 
     fn generated(&self, answer: Reply<'_>, ask: &Ask, _: &Tokenizer) -> Result<Generated, String> {
         let (most, field) = (ask.max_tokens, "completion_probabilities");
-        // The field is absent if it would be empty.
+        // The server leaves out the field if the list would be empty.
         let known = answer
             .maybe_list::<Sampled>(field, most)?
             .unwrap_or_default();
-        // The list skips some tokens, so entries are matched by id.
+        // The list lacks some tokens, so its entries are matched with `tokens` by id.
         let mut known = known.into_iter().enumerate().peekable();
         let tokens: Vec<u32> = answer.list("tokens", most)?;
         let logprobs =
@@ -142,7 +142,7 @@ impl Dialect for LlamaCpp {
                 "temperature": 1.0,
                 "logit_bias": bias,
                 "n_probs": labels.len(),
-                // Probabilities after the bias: the labels share nearly all of the mass.
+                // The probabilities after the bias, of which the labels have nearly all.
                 "post_sampling_probs": true,
                 "cache_prompt": true,
                 "stream": false,
@@ -177,7 +177,7 @@ impl Dialect for LlamaCpp {
 }
 
 fn usage(answer: Reply<'_>) -> Usage {
-    // The server counts only the tokens that it read, without the cached ones.
+    // The server's count of read tokens lacks the cached ones.
     let [cached, read] =
         ["timings.cache_n", "timings.prompt_n"].map(|field| answer.maybe::<u64>(field));
     Usage {

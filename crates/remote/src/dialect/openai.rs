@@ -1,9 +1,10 @@
-//! Any other endpoint with `OpenAI`'s `POST /v1/completions`. It exchanges text, because it has no
-//! route that takes token ids.
+//! Any other server with `OpenAI`'s `POST /v1/completions`. It exchanges text, since it has no
+//! route for token ids.
 //!
-//! Text is split into tokens here, after the fact, so a step's tokens may differ from those that
-//! the model sampled. A prefix that the server cached as other tokens is read again. Only
-//! `OpenAI`'s own fields are sent: others are refused by some servers and ignored by most.
+//! The received text is tokenised here, so a step's tokens may differ from the tokens that the
+//! model sampled. If they do, the server does not find the step in its cache and reads it again.
+//! Only `OpenAI`'s own fields are sent, since some servers refuse other fields and most ignore
+//! them.
 
 use beamgen_engine::Tokenizer;
 use serde_json::json;
@@ -17,7 +18,7 @@ use crate::stream::Until;
 pub(crate) struct OpenAi;
 
 const COMPLETIONS: &str = "/v1/completions";
-/// The names under which servers report their context length.
+/// The fields in which servers report the length of their context.
 const CONTEXT: [&str; 5] = [
     "max_model_len",
     "context_length",
@@ -39,7 +40,7 @@ impl Dialect for OpenAi {
         let id: String = answer.maybe("data.0.id")?;
         Some(About {
             version: None,
-            // With several models, the user has to choose.
+            // If the server has several models, the user has to name one.
             model: (answer.length("data") == Some(1)).then_some(id),
             source: answer.maybe("data.0.root"),
             context: CONTEXT.iter().find_map(|name| {
@@ -55,7 +56,8 @@ impl Dialect for OpenAi {
 
     fn generate(&self, model: &str, ask: &Ask, tokenizer: &Tokenizer) -> Call {
         let s = ask.sampling;
-        // Streamed without stop strings: the answer is cut here, after the last whole token.
+        // No stop strings are sent. The answer is streamed, and cut here after the token in which a
+        // step ends.
         let mut body = json!({
             "model": model,
             "prompt": text_of(&ask.ids, tokenizer),
@@ -69,7 +71,7 @@ impl Dialect for OpenAi {
             "n": 1,
             "stream": true,
         });
-        // These are not OpenAI's fields, so they are sent only if they have an effect.
+        // Fields that `OpenAI` does not have are sent only if they change something.
         for (name, value, off) in [
             ("top_k", json!(s.top_k), s.top_k == 0),
             ("min_p", json!(s.min_p), s.min_p == 0.0),
@@ -106,14 +108,14 @@ impl Dialect for OpenAi {
             likeliest: Vec::new(),
             end: match finish.as_deref() {
                 Some("stop") => End::Eos,
-                // The server counts other tokens than we do, so its limit is not the step's: the
-                // step may continue.
+                // The server counts its own tokens, so its limit may be reached before the step's.
+                // The step continues with another request.
                 Some("found" | "length") => End::Stop,
                 other => return Err(format!("`finish_reason` is {other:?}")),
             },
             logprobs: logprobs.unwrap_or_else(|| vec![0.0; tokens.len()]),
             tokens,
-            // The server counts its own tokens, which are not comparable with ours.
+            // The server's numbers count its own tokens, which differ from the local ones.
             usage: Usage::default(),
         })
     }
@@ -122,7 +124,7 @@ impl Dialect for OpenAi {
         false
     }
 
-    /// Never sent, since [`has_label_logits`](Self::has_label_logits) is false.
+    /// Never called, since [`has_label_logits`](Self::has_label_logits) returns false.
     fn label_logits(&self, model: &str, _ids: &[u32], _labels: &[u32]) -> Call {
         Call::post(COMPLETIONS, json!({"model": model}), 0)
     }
@@ -131,8 +133,8 @@ impl Dialect for OpenAi {
         Err("no logits of labels".into())
     }
 
-    /// Samples one token of the text: `OpenAI` has no route that tokenises, but every answer counts
-    /// the tokens of its prompt.
+    /// Requests one token after the text. `OpenAI` has no route for tokenising, but each answer
+    /// reports the number of tokens of its prompt.
     fn tokenize(&self, model: &str, text: &str) -> Call {
         let body = json!({"model": model, "prompt": text, "max_tokens": 1, "temperature": 0.0});
         Call::post(COMPLETIONS, body, BYTES_OF_TOKEN)
@@ -143,7 +145,7 @@ impl Dialect for OpenAi {
     }
 }
 
-/// Returns the text of tokens, without the tokens and spaces that the server adds before any text.
+/// Returns the text of tokens, without tokens and spaces that the server's tokenizer adds itself.
 fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
     let added = tokenizer.encode("", true).unwrap_or_default();
     let ids = match ids.first() {
@@ -156,7 +158,7 @@ fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
         .copied()
         .collect();
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    // Such a tokenizer decodes any text with a space that was not in the original.
+    // A tokenizer that puts a space before a text also decodes a text with that space.
     let begins_with_space = tokenizer.encode("a", false).is_ok_and(|ids| {
         ids.first()
             .is_some_and(|&id| tokenizer.token_bytes(id).starts_with(b" "))
@@ -167,21 +169,21 @@ fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
     }
 }
 
-/// Returns tokens of a generated text: exactly of this text if that is possible.
+/// Returns tokens for a sampled text; if possible, tokens that decode to exactly this text.
 fn tokens_of(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, String> {
     let ids = encode(text, tokenizer)?;
     if is_exact(&ids, text, tokenizer) {
         return Ok(ids);
     }
-    // Some tokenizers put a space before a text. The text continues another one here, so it is
-    // tokenised after a line break, which is then removed.
+    // Some tokenizers put a space before a text. This text continues another text, so it is
+    // tokenised after a line break, and the tokens of the line break are removed.
     let (line, whole) = (
         encode("\n", tokenizer)?,
         encode(&format!("\n{text}"), tokenizer)?,
     );
     Ok(match whole.strip_prefix(&line[..]) {
         Some(rest) if is_exact(rest, text, tokenizer) => rest.to_vec(),
-        // A text that ends within a character, for example, has no exact tokens.
+        // No tokens decode to this text exactly, for example because it ends inside a character.
         _ => ids,
     })
 }
@@ -191,14 +193,15 @@ fn encode(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, String> {
     ids.map_err(|error| error.to_string())
 }
 
-/// Whether tokens have exactly this text.
+/// Whether tokens decode to exactly this text.
 fn is_exact(ids: &[u32], text: &str, tokenizer: &Tokenizer) -> bool {
     let bytes = ids.iter().flat_map(|&id| tokenizer.token_bytes(id));
     bytes.eq(text.as_bytes())
 }
 
-/// Returns the server's log-probabilities, each at the local token in which the text of the
-/// server's token ends. `None` if the server gave none, or for other text.
+/// Returns the server's log-probabilities, assigned to the local tokens. Each is added to the local
+/// token in which the server's token ends. `None` if the server reports none, or reports them for
+/// another text.
 ///
 /// # Errors
 /// A value is not a log-probability.
@@ -243,7 +246,7 @@ fn at_own_tokens(
             return None;
         }
         read = (read + piece.len()).min(text.len());
-        // Moves to the local token in which the server's token ends.
+        // Moves to the local token that contains the end of the server's token.
         while end < read && at + 1 < tokens.len() {
             at += 1;
             end += tokenizer.token_bytes(tokens[at]).len();

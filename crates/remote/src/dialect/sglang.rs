@@ -25,14 +25,14 @@ impl Dialect for SgLang {
         listed(answer, "sglang")
     }
 
-    /// Returns `/ready`: `/health` would sample a token.
+    /// Returns `/ready`, since `/health` would sample a token.
     fn health(&self) -> &'static str {
         "/ready"
     }
 
     fn generate(&self, _model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
-        // Here 0 means no limit; `SGLang` writes -1 for that.
+        // 0 means that all tokens are kept, for which `SGLang` uses -1.
         let top_k = match s.top_k {
             0 => -1,
             k => i64::try_from(k).unwrap_or(i64::MAX),
@@ -52,12 +52,13 @@ impl Dialect for SgLang {
                     "frequency_penalty": 0.0,
                     "sampling_seed": ask.seed,
                     "stop": ask.stop,
-                    // Keeps the stop string, which is the end of the step.
+                    // The text has to contain the stop string, which is the end of the step.
                     "no_stop_trim": true,
                     "skip_special_tokens": false,
                 },
                 "return_logprob": true,
-                // Only for sampled tokens: prompt log-probabilities would bypass the cache.
+                // Log-probabilities of the prompt are not requested: for them the server would not
+                // use its cache.
                 "logprob_start_len": -1,
                 "stream": false,
             }),
@@ -111,7 +112,7 @@ impl Dialect for SgLang {
 
     fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
         let field = "meta_info.output_token_ids_logprobs.0";
-        // A log-probability of minus infinity is sent as null.
+        // The server sends null for a log-probability of minus infinity.
         let found = answer.list::<Pair<Option<f64>, u32>>(field, labels.len())?;
         let logits = labels
             .iter()
@@ -132,7 +133,8 @@ impl Dialect for SgLang {
     }
 }
 
-/// Reads the figures of an answer. The time in the queue needs the flag `--enable-metrics`.
+/// Reads the numbers about a request. The server reports its time in the queue only with
+/// `--enable-metrics`.
 fn usage(answer: Reply<'_>) -> Usage {
     let seconds: Option<f64> = answer.maybe("meta_info.queue_time");
     Usage {

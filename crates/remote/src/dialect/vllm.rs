@@ -1,5 +1,5 @@
-//! vLLM: `POST /v1/completions` with token ids. The server ignores unknown fields, so the probe at
-//! the start tests their effects.
+//! vLLM: `POST /v1/completions` with token ids. The server ignores fields that it does not know, so
+//! the module `probe` tests at the start that they have an effect.
 
 use std::collections::BTreeMap;
 
@@ -41,17 +41,19 @@ impl Dialect for Vllm {
             "frequency_penalty": 0.0,
             "seed": ask.seed,
             "stop": ask.stop,
-            // The stop string is the end of the step, and special tokens are part of the chain.
+            // A stop string is the end of a step, and special tokens are part of a chain: both are
+            // needed.
             "include_stop_str_in_output": true,
             "skip_special_tokens": false,
             "return_token_ids": true,
-            // 0 asks for the sampled token's own log-probability only.
+            // With 0 only the log-probability of the sampled token is reported.
             "logprobs": ask.alternatives,
             "n": 1,
             "stream": false,
         });
         if ask.alternatives > 0 {
-            // Alternatives are keys of an object: as texts, two of them may be equal.
+            // Alternatives are the keys of a JSON object. As texts, two tokens could have the same
+            // key.
             body["return_tokens_as_token_ids"] = true.into();
         }
         Call::post(COMPLETIONS, body, ask.most_bytes())
@@ -121,7 +123,8 @@ impl Dialect for Vllm {
     }
 }
 
-/// Reads the likeliest tokens at each token, likeliest first; of equal ones the lowest id first.
+/// Reads the likeliest tokens for each sampled token, likeliest first; of equal ones the lowest id
+/// first.
 fn likeliest(answer: Reply<'_>, ask: &Ask) -> Result<Vec<Vec<(u32, f32)>>, String> {
     if ask.alternatives == 0 {
         return Ok(Vec::new());
@@ -138,15 +141,16 @@ fn likeliest(answer: Reply<'_>, ask: &Ask) -> Result<Vec<Vec<(u32, f32)>>, Strin
         });
         let mut told = told.collect::<Result<Vec<(u32, f32)>, String>>()?;
         told.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        // The server adds the sampled token where it is not among the likeliest.
+        // The server adds the sampled token if it is not one of the likeliest.
         told.truncate(ask.alternatives);
         Ok(told)
     });
     tokens.collect()
 }
 
-/// Reads the figures of an answer. The cached part needs the flag `--enable-prompt-tokens-details`,
-/// the time in the queue `--enable-per-request-metrics`.
+/// Reads the numbers about a request. The server reports cached tokens only with
+/// `--enable-prompt-tokens-details`, and the time in the queue only with
+/// `--enable-per-request-metrics`.
 pub(crate) fn usage(answer: Reply<'_>) -> Usage {
     let queued = answer.maybe("metrics.queue_time_ms");
     Usage {

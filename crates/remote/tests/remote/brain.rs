@@ -1,5 +1,5 @@
-//! Servers that play the three engines, with a tiny model of random weights: their routes, names
-//! and habits as documented or observed.
+//! Servers that imitate the engines with a tiny random model: their routes, names and habits, as
+//! documented or observed.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 use crate::fake::{Reply, Seen};
 use crate::tiny;
 
-/// The engine that a server plays.
+/// The engine that a server imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plays {
     Vllm,
     SgLang,
     LlamaCpp,
-    /// Another endpoint with only `OpenAI`'s routes.
+    /// Any other server that has only `OpenAI`'s routes.
     OpenAi,
 }
 
 pub(crate) const ENGINES: [Plays; 3] = [Plays::Vllm, Plays::SgLang, Plays::LlamaCpp];
 pub(crate) const CONTEXT: usize = 96;
 
-/// A model with everything that it needs to answer.
+/// A model and its tokenizer, which answer the requests to a server.
 pub(crate) struct Brain {
     plays: Plays,
     model: Arc<Model>,
     tokenizer: Arc<Tokenizer>,
-    /// Requests are served one at a time.
+    /// A mutex, since requests arrive on several threads.
     sampler: Mutex<Sampler>,
 }
 
@@ -45,9 +45,9 @@ struct Asked {
 
 struct Answer {
     tokens: Vec<Sampled>,
-    /// The three likeliest tokens at each token.
+    /// For each sampled token, the three likeliest tokens.
     likeliest: Vec<Vec<(u32, f32)>>,
-    /// The string at which generation stopped; empty at the end of the text.
+    /// The string at which sampling stopped; empty for the end-of-text token, `None` for the limit.
     stopped: Option<String>,
     cached: usize,
 }
@@ -71,7 +71,7 @@ impl Brain {
         }
     }
 
-    /// Returns the logits after some tokens.
+    /// Reads tokens and returns the logits after them.
     fn logits(engine: &mut Engine, seq: beamgen_engine::SeqId, tokens: &[u32]) -> Vec<f32> {
         let want = Want::Last;
         let logits = engine.logits(&[Append { seq, tokens, want }]).unwrap();
@@ -195,7 +195,7 @@ impl Brain {
         (ids.len() >= CONTEXT).then_some(Reply::Json(400, error))
     }
 
-    /// Returns the log-probabilities of some tokens after `ids`.
+    /// Returns the log-probabilities of label tokens after `ids`.
     fn label_logprobs(&self, ids: &[u32], labels: &[u32]) -> Vec<f64> {
         let mut engine = tiny::engine(&self.model, 64);
         let seq = engine.create();
@@ -247,7 +247,7 @@ impl Brain {
         if body["logprobs"] == 3 {
             assert_eq!(body["return_tokens_as_token_ids"], true);
             let tops = answer.likeliest.iter().zip(&answer.tokens);
-            // The sampled token is told in any case.
+            // vLLM reports the sampled token even if it is not one of the likeliest.
             let tops = tops.map(|(top, t)| {
                 let all = top.iter().copied().chain([(t.token, t.logprob)]);
                 all.map(|(id, logprob)| (format!("token_id:{id}"), logprob.into()))
@@ -310,7 +310,7 @@ impl Brain {
         )
     }
 
-    /// Streams text in events of a few tokens each. Fields that `OpenAI` does not have are refused.
+    /// Streams text in events of a few tokens each. Refuses fields that `OpenAI` does not have.
     fn openai(&self, body: &Value) -> Reply {
         const KNOWN: &str = "model prompt max_tokens temperature top_p presence_penalty frequency_penalty seed \
             logprobs n stream";
@@ -342,7 +342,7 @@ impl Brain {
             None => "length",
             Some(_) => "stop",
         };
-        // A token that ends within a character is held back until the character is whole.
+        // A token that ends inside a character sends no text until the character is complete.
         let (mut pieces, mut bytes): (Vec<(String, f32)>, Vec<u8>) = Default::default();
         for t in &answer.tokens {
             if !self.tokenizer.is_special(t.token) {
@@ -407,7 +407,7 @@ impl Brain {
             Some(_) => "word",
         };
         let tokens: Vec<u32> = answer.tokens.iter().map(|t| t.token).collect();
-        // Like the server, this leaves out tokens at which it stopped and tokens that end within a
+        // Like llama.cpp, it leaves out tokens at which it stopped and tokens that end inside a
         // character.
         let left_out = answer
             .stopped

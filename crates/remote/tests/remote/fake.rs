@@ -1,4 +1,4 @@
-//! A server for tests that speaks HTTP/1.1 by hand: libraries do not allow most of its faults.
+//! A server for tests that writes HTTP/1.1 directly: libraries do not allow most of its faults.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A received request.
+/// A request that the server received.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub path: String,
-    /// The headers, with names in lower case.
+    /// The headers; their names are in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Value,
 }
 
 impl Seen {
-    /// Whether the request asks for a step of a search; requests of the probe belong to no problem.
+    /// Whether the request asks for a step of a search. Requests of the probe have no session.
     pub(crate) fn is_step(&self) -> bool {
         self.path == "/v1/completions" && self.header("x-session-id") != Some("")
     }
@@ -32,11 +32,11 @@ impl Seen {
     }
 }
 
-/// The server's reaction to a request.
+/// The reaction of the server to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Json(u16, Value),
-    /// A status with further headers.
+    /// Sends a status, further headers and a text.
     With(u16, Vec<(&'static str, String)>, String),
     /// Sends nothing until the client disconnects.
     Hang,
@@ -72,7 +72,7 @@ type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 pub(crate) struct Fake {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// The number of requests whose clients disconnected before the answer.
+    /// The number of requests whose client disconnected before the answer was complete.
     gone: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
@@ -84,7 +84,7 @@ impl Fake {
         Self::at("127.0.0.1:0".parse().unwrap(), handler)
     }
 
-    /// Starts a server at a given address, like a failed server that comes back.
+    /// Starts a server at a given address, for example that of a server that was killed.
     pub(crate) fn at(
         address: SocketAddr,
         handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
@@ -147,7 +147,7 @@ impl Fake {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// Stops the server and breaks open connections.
+    /// Stops the server, breaks its connections, and returns its address.
     pub(crate) fn kill(mut self) -> SocketAddr {
         self.end();
         self.address
@@ -219,7 +219,7 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<Seen> {
     })
 }
 
-/// Reads a request; `None` if the connection is closed.
+/// Sends the reply to a request; `None` if the connection is closed then.
 fn answer(mut stream: &TcpStream, reply: Reply, gone: &AtomicUsize) -> Option<()> {
     let head = |status: u16, kind: &str, headers: &[(&str, String)], length: usize| {
         let mut head =

@@ -1,4 +1,4 @@
-//! Servers that fail: no result is lost, and an error is a single line.
+//! Servers that fail. No result may be lost, and each error must be a single line.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ use crate::brain::{Brain, Plays};
 use crate::fake::{Fake, Reply, Seen};
 use crate::runs::*;
 
-/// Starts a server that answers steps by `fault`, if `fault` returns a reaction for the number of
-/// earlier requests.
+/// Starts a server with faults: `fault` gets the number of steps that were requested before, and
+/// returns the reaction to this request; `None` for a correct answer.
 fn faulty(fault: impl Fn(usize, &Seen) -> Option<Reply> + Send + Sync + 'static) -> Fake {
     let brain = Brain::new(Plays::Vllm);
     let count = AtomicUsize::new(0);
@@ -36,7 +36,7 @@ fn solve(servers: &Servers) -> (Vec<ProblemResult>, Result<RunSummary, SearchErr
     if let Ok(summary) = &outcome {
         let counted: u64 = results.iter().map(|result| result.ledger.retries).sum();
         assert_eq!(summary.ledger.retries, counted);
-        // Retries of a request that failed for good belong to no problem.
+        // Retries of requests that fail in the end are not charged to a problem.
         assert!(counted <= retries && (counted > 0 || retries == 0 || summary.failed > 0));
     }
     (results, outcome, retries)
@@ -84,7 +84,7 @@ fn what_passes_is_retried_and_changes_nothing() {
         ("nothing in it", Box::new(|| Reply::Json(200, json!({})))),
     ];
     for (name, fault) in faults {
-        // Some requests fail at their first attempt.
+        // Every fifth step fails, but only at its first attempt.
         let failed: Mutex<BTreeSet<String>> = Mutex::default();
         let server = faulty(move |before, seen| {
             let request = format!("{} {}", seen.header("x-session-id").unwrap(), seen.body);
@@ -102,7 +102,7 @@ fn what_passes_is_retried_and_changes_nothing() {
     }
 }
 
-/// A server that asks for a longer wait than the patience that is left.
+/// A server asks for a wait that is longer than the patience.
 #[test]
 fn patience_wins_over_what_a_server_asks_for() {
     let later = || vec![("retry-after", "99999999999".to_owned())];
@@ -118,7 +118,7 @@ fn patience_wins_over_what_a_server_asks_for() {
         let error = result.error.as_deref().unwrap_or_default();
         error.contains("answered 429: busy") && error.contains(&server.url())
     }));
-    // Each request waits for a second; on a busy machine the waits may follow each other.
+    // Each request waits for one second, but on a busy machine they may wait one after the other.
     assert!(
         begun.elapsed() < Duration::from_secs(40),
         "{:?}",
@@ -187,7 +187,8 @@ fn what_would_fail_again_is_said_at_once() {
             (outcome, _) => panic!("{status}: {outcome:?}"),
         }
     }
-    // The first failure counts as an accident and is retried, the second does not.
+    // The status 500 counts as an accident: the first is retried, after the second the problem
+    // fails.
     let server = faulty(|before, _| {
         (before >= 9).then(|| Reply::Json(500, json!({"error": "engine died"})))
     });
@@ -241,7 +242,8 @@ fn one_of_three_dead_is_left_out() {
     assert_same(&expected, &results, "one dead");
 }
 
-/// A failed server is checked on a route that not every server has; "not found" shows that it runs.
+/// The test of a failed server uses a route that not every server has. The answer "not found" shows
+/// that the server runs.
 #[test]
 fn a_server_without_a_health_route_comes_back() {
     let expected = untroubled();
@@ -277,7 +279,7 @@ fn nobody_there_is_one_line() {
     assert!(matches!(error, Error::NoServer { .. }), "{error}");
 }
 
-/// A run whose servers are gone for good ends with the results that it has.
+/// If the servers stay away, the run ends with the results that it has.
 #[test]
 fn servers_that_stay_away_end_the_run() {
     let server = faulty(|before, _| (before >= 12).then_some(Reply::Close));

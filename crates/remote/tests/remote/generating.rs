@@ -1,5 +1,5 @@
-//! Generation over servers equals local generation where the two can be compared, and is the same
-//! in every run.
+//! Greedy chains over servers equal those of the local model, and sampled ones are the same in
+//! every run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,8 +35,8 @@ fn greedy_chains_are_those_of_the_local_model_token_for_token() {
             settings.generator.step_tokens = step_tokens;
             settings.generator.sampling.repetition_penalty = Some(penalty);
             if penalty > 10.0 {
-                // A token is repeated only after all others have come, the end of the text
-                // included.
+                // With this penalty a token is repeated only when all others have been used, the
+                // end-of-text token included.
                 settings.generator.max_step_tokens = 40;
             }
             settings.search.max_steps = 12;
@@ -127,7 +127,7 @@ fn sampled_searches_are_the_same_whatever_else_is_in_flight() {
     }
 }
 
-/// A paused step and its continuation are two requests.
+/// A step that is paused and resumed takes two requests.
 #[test]
 fn early_rejection_stops_steps_in_their_middle() {
     let server = brain(Plays::Vllm);
@@ -174,7 +174,8 @@ fn what_servers_say_of_cache_and_queue_is_counted() {
         let (_, outcome) = run(&mut generator, &settings("beam", 4, 1.0), &problems(3));
         outcome.unwrap();
         let traffic = generator.connection().traffic();
-        // All tokens of each prompt except the last.
+        // Each prompt is in the cache except its last token, so the difference is the number of
+        // answers.
         let answered = traffic.prompt_tokens - traffic.cached_tokens.unwrap();
         assert!(answered > 0 && traffic.told_tokens == traffic.prompt_tokens);
         let queue = match plays {
@@ -186,7 +187,7 @@ fn what_servers_say_of_cache_and_queue_is_counted() {
     }
 }
 
-/// A boundary that a server misses, for example because it spans two answers, is found locally.
+/// The server is given no stop strings, so it samples past the boundary, which is found locally.
 #[test]
 fn what_a_server_samples_behind_a_step_is_dropped() {
     let brain = Brain::new(Plays::Vllm);
@@ -209,7 +210,8 @@ fn what_a_server_samples_behind_a_step_is_dropped() {
     assert!(generator.connection().traffic().discarded_tokens > 0);
 }
 
-/// The server's context is smaller than it reports: an answer that is too short is noticed.
+/// The server samples fewer tokens than its reported context allows, as if its context were
+/// smaller.
 #[test]
 fn a_clamped_answer_is_a_chain_cut_at_the_context() {
     let brain = Brain::new(Plays::Vllm);
@@ -252,7 +254,7 @@ fn problems_are_pinned_and_routers_are_told() {
             assert_eq!(seen.header("x-smg-routing-key"), Some(key.as_str()));
             key
         });
-        // Requests of the probe have no session.
+        // The probe's requests have no session.
         keys.filter(|key| !key.is_empty()).collect()
     };
     let (first, second) = (sessions(&one), sessions(&two));
@@ -266,7 +268,7 @@ fn a_cancelled_problem_closes_its_connections() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let server = Fake::start(move |seen| {
-        // Only the probe is answered.
+        // Only requests of the probe are answered; steps hang.
         if seen.is_step() {
             count.fetch_add(1, Ordering::SeqCst);
             Reply::Hang
@@ -309,7 +311,7 @@ fn a_cancelled_problem_closes_its_connections() {
     assert_eq!(server.gone(), 8);
 }
 
-/// Fields that a server silently ignores are noticed before the first problem.
+/// A server that ignores a field of its requests is refused before the first problem.
 #[test]
 fn servers_that_do_not_do_as_they_are_told_are_refused() {
     let refusal = |change: fn(&mut serde_json::Value)| {
@@ -381,7 +383,7 @@ fn servers_of_one_role_are_alike() {
     );
 }
 
-/// The library also works under an async runtime, in which blocking is forbidden.
+/// The library can be used inside an async runtime, where blocking is forbidden.
 #[test]
 fn it_starts_and_ends_under_a_runtime() {
     let server = brain(Plays::Vllm);

@@ -1,5 +1,5 @@
-//! Answers with invalid numbers or with longer lists than requested: each fails its own problem
-//! with an error that names the field, and no other problem.
+//! Answers with invalid numbers or with more values than requested. Each fails only its own
+//! problem, with an error that names the field.
 
 use beamgen_remote::{Remote, Servers};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::brain::{Brain, ENGINES, Plays};
 use crate::fake::{Fake, Reply, Seen};
 use crate::runs::*;
 
-/// Starts a server that changes its answers to the steps of the first problem.
+/// Starts a server that changes the JSON of its answers to steps of the first problem.
 fn spoiled(plays: Plays, spoil: impl Fn(&mut Value) + Send + Sync + 'static) -> Fake {
     replaced(plays, move |reply| match reply {
         Reply::Json(status, mut value) => {
@@ -23,7 +23,7 @@ fn spoiled(plays: Plays, spoil: impl Fn(&mut Value) + Send + Sync + 'static) -> 
     })
 }
 
-/// Starts a server that replaces its answers to the steps of the first problem.
+/// Starts a server that replaces its answers to steps of the first problem.
 fn replaced(plays: Plays, change: impl Fn(Reply) -> Reply + Send + Sync + 'static) -> Fake {
     let brain = Brain::new(plays);
     let first = std::sync::OnceLock::new();
@@ -45,7 +45,7 @@ fn of(server: &Fake, plays: Plays) -> Servers {
     servers
 }
 
-/// Returns the error of the only problem that fails.
+/// Returns the error of the problem that fails; exactly one must fail.
 fn error_of_one(plays: Plays, spoil: impl Fn(&mut Value) + Send + Sync + 'static) -> String {
     error_over(&spoiled(plays, spoil), plays)
 }
@@ -62,7 +62,7 @@ fn error_over(server: &Fake, plays: Plays) -> String {
             assert!(result.error.is_none() || result.answer.is_none());
             result.error
         })
-        // The tiny model samples halves of characters, which are not text.
+        // The tiny model may sample half a character, which gives no text and so another error.
         .filter(|error| plays != Plays::OpenAi || !error.ends_with("has no tokens"))
         .collect();
     let [error] = &failed[..] else {
@@ -75,7 +75,7 @@ fn error_over(server: &Fake, plays: Plays) -> String {
     error.clone()
 }
 
-/// Returns the field of an engine's answer with the log-probability of its first token.
+/// Returns the field of an answer that has the log-probability of the first token.
 fn first_logprob(plays: Plays, answer: &mut Value) -> &mut Value {
     match plays {
         Plays::Vllm | Plays::OpenAi => &mut answer["choices"][0]["logprobs"]["token_logprobs"][0],

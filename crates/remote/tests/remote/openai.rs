@@ -1,4 +1,4 @@
-//! Endpoints with only `OpenAI`'s routes, which exchange text.
+//! Servers with only `OpenAI`'s routes, with which text is exchanged.
 
 use beamgen_remote::{Remote, Servers};
 use beamgen_search::Finish;
@@ -15,7 +15,7 @@ fn as_openai(server: &Fake) -> Servers {
     servers
 }
 
-/// Whether a text is split into exactly these tokens when it comes back.
+/// Whether the text of these tokens is tokenised into the same tokens again.
 fn canonical(ids: &[u32]) -> bool {
     let tokenizer = tiny::tokenizer();
     let shown: Vec<u32> = ids.iter().copied().filter(|&id| id != tiny::END).collect();
@@ -54,7 +54,8 @@ fn chains_are_those_of_the_local_model_where_their_text_has_one_reading() {
                 if !canonical(&expected.3) {
                     break;
                 }
-                // The leftover after a step's end is tokenised again.
+                // The texts are compared without tokens: leftover bytes after a step are tokenised
+                // again.
                 assert_eq!(expected.0, found.0, "{boundaries:?}");
                 same += 1;
             }
@@ -92,7 +93,7 @@ fn likelihoods_are_the_servers_own() {
     assert!(compared > 2, "{compared} steps were the same");
 }
 
-/// Servers get no stop strings, so the connection has to be closed.
+/// The server gets no stop strings, so the client has to close the connection.
 #[test]
 fn the_connection_closes_behind_the_end_of_a_step() {
     let brain = Brain::new(Plays::OpenAi);

@@ -1,4 +1,4 @@
-//! Helpers: searches over a remote generator, and over the same model in this process.
+//! Helpers that run searches over servers, and over the same model in this process.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Answers for NoAnswers {
     }
 }
 
-/// A scorer whose scores are functions of a step's text.
+/// Scores a step by a hash of its text.
 pub(crate) fn by_text(_: &Problem, steps: &[&str]) -> f32 {
     let text = steps[steps.len() - 1].bytes();
     let hash = text.fold(7u32, |h, b| h.wrapping_mul(31) + u32::from(b));
@@ -35,7 +35,7 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
         id: format!("p{i}"),
         text: format!("{i}+{}=?", i * 7 % 10),
         answer: None,
-        // Some chains continue from a given step.
+        // Every fourth problem has a given step.
         steps: if i % 4 == 1 {
             vec!["ab 1+1 d".into()]
         } else {
@@ -61,7 +61,7 @@ pub(crate) fn settings(strategy: &str, n: usize, temperature: f32) -> Settings {
     settings
 }
 
-/// Returns settings of servers with little patience.
+/// Returns settings with short waits, so that failing tests end soon.
 pub(crate) fn servers(urls: impl IntoIterator<Item = impl Into<String>>) -> Servers {
     let mut servers = Servers::at(urls);
     servers.first_byte = Duration::from_secs(20);
@@ -85,7 +85,7 @@ pub(crate) fn local() -> LmGenerator {
     LmGenerator::new(engine, tiny::tokenizer(), GeneratorConfig::default()).unwrap()
 }
 
-/// Returns all results by position, and the error that ended the run, if any.
+/// Returns all results in the order of the problems, and the summary or the error of the run.
 pub(crate) fn run(
     generator: &mut dyn Generator,
     settings: &Settings,
@@ -113,10 +113,10 @@ pub(crate) fn run(
     (results, outcome)
 }
 
-/// The text of a chain, its step scores, the reason of its end, its tokens.
+/// The text of a chain, the scores of its steps, the reason of its end, and its tokens.
 pub(crate) type Chain = (String, Vec<Option<f32>>, Option<Finish>, Vec<u32>);
 
-/// Returns the chains of a result, up to each of its nodes.
+/// Returns the chain that ends at each node of the result.
 pub(crate) fn chains(result: &ProblemResult) -> Vec<Chain> {
     let tree = &result.tree;
     let leaf = |id: &NodeId| {

@@ -1,4 +1,4 @@
-//! Compares scores over servers with those of the model families' own code (tests/fixtures/prm).
+//! Compares scores over servers with those of the families' published code (tests/fixtures/prm).
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,7 @@ fn spec(name: &str) -> PrmSpec {
     PrmSpec::of(&checkpoint, &weights).unwrap()
 }
 
-/// A server that plays vLLM with the model of a fixture.
+/// A server that imitates vLLM with the reward model of a fixture.
 struct Served {
     engine: Mutex<Engine>,
     weights: Weights,
@@ -75,7 +75,7 @@ impl Served {
         }
     }
 
-    /// Returns the rows at some positions, each as wide as `output` makes them.
+    /// Returns the rows at the positions `at`: hidden states or logits, as `output` says.
     fn rows(&self, ids: &[u32], at: &[usize], output: Output) -> Vec<Vec<f32>> {
         let mut engine = self.engine.lock().unwrap();
         let seq = engine.create();
@@ -95,7 +95,7 @@ impl Served {
         all
     }
 
-    /// Applies the head of the spec and vLLM's normalisation.
+    /// Applies the head of the spec, then the normalisation as vLLM does it.
     fn classes(&self, hidden: &[f32]) -> Vec<f64> {
         let HeadSpec::Linear(layers) = &self.spec.head else {
             panic!("no head of its own");
@@ -199,7 +199,8 @@ fn scorer(remote: &Remote, server: &Fake, name: &str) -> Result<RemoteScorer, St
     scorer.map(|made| made.0).map_err(|error| error.to_string())
 }
 
-/// Extends all chains together, a step at a time, each next to a sibling that is released.
+/// Extends all chains together by one step at a time, each next to a sibling that is released
+/// again.
 fn grow(prm: &mut RemoteScorer, family: &str, chains: &[Chain]) -> Vec<Vec<f32>> {
     let problem = |text: &str| Problem {
         id: "p".into(),
@@ -341,8 +342,8 @@ fn what_no_server_does_exactly_is_refused_with_what_does() {
     );
 }
 
-/// A server with another step tag returns rows for other tokens, which must fail; a missing label
-/// must fail too, instead of counting as zero.
+/// A server with another step tag returns rows for other tokens, which must be an error. So must a
+/// missing label, which must not count as 0.
 #[test]
 fn rows_and_labels_that_are_missing_are_errors() {
     let refusal = |name: &'static str, change: fn(&mut Value)| {

@@ -1,4 +1,4 @@
-//! Stops and prefixes over servers: they are cut here, by the rules of the local generator.
+//! Stops and prefixes over servers: the text is cut locally, by the rules of the local generator.
 
 use beamgen_remote::Remote;
 use beamgen_search::{Finish, Problem};
@@ -27,7 +27,7 @@ fn chains_with_stops_and_prefixes_are_those_of_the_local_model() {
             (vec!["3"], false),
             (vec!["\n\n", "d+"], true),
             (vec!["db", "é"], false),
-            // One of these is in nearly every text.
+            // Nearly every text contains one of these.
             (
                 vec!["0", "2", "4", "6", "8", "a", "c", "e", "=", "?"],
                 false,

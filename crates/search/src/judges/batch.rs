@@ -8,7 +8,7 @@ use crate::scorer::{
     JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, is_probability,
 };
 
-/// A copy of a step, which outlives the call that it came with.
+/// A copy of a step: a judge may need it after the call that gave the step has returned.
 #[derive(Debug)]
 pub(super) struct OwnStep {
     text: String,
@@ -69,7 +69,7 @@ impl Batch {
         }
     }
 
-    /// Takes in the answer of a judge.
+    /// Adds the answer of a judge to the items that the judge was asked about.
     pub(super) fn take(&mut self, judge: usize, name: &str, result: ScoreResult) {
         let asked = std::mem::take(&mut self.asked[judge]);
         let results = match result {

@@ -16,7 +16,7 @@ use crate::error::ConfigError;
 #[serde(try_from = "String", into = "String")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Combine {
-    /// The lowest score.
+    /// The lowest score of a judge.
     #[default]
     Min,
     /// The product of the scores: the probability that all judges approve, if they are independent.
@@ -55,9 +55,9 @@ impl Combine {
     /// The score below which a judge fails a step, by default.
     pub const BELOW: f32 = 0.5;
 
-    /// The default lower bound of `"cascade"`.
+    /// The `low` of `"cascade"` written without numbers.
     pub const LOW: f32 = 0.2;
-    /// The default upper bound of `"cascade"`.
+    /// The `high` of `"cascade"` written without numbers.
     pub const HIGH: f32 = 0.8;
 
     /// Returns the name used in configurations, without numbers: `"min"`, for example.
@@ -103,6 +103,8 @@ impl Combine {
         }
     }
 
+    /// Checks the numbers of the rule.
+    ///
     /// # Errors
     /// A bound is not a probability, or the lower one is above the upper one.
     fn validate(self) -> Result<(), ConfigError> {

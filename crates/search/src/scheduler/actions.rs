@@ -21,7 +21,7 @@ impl ActiveProblem {
         // Nodes are numbered in the order of their `Expand` actions: sorted, the list does not
         // depend on which step happened to close first. Merging may have reported a node twice.
         nodes.sort_unstable();
-        // A representative is reported again for each new copy.
+        // Merging reports a representative once for each new copy.
         nodes.dedup();
         let actions = self.policy.strategy.on_steps(&self.tree, &nodes);
         let answers = cx.models.answers;
@@ -49,7 +49,8 @@ impl ActiveProblem {
         self.policy.answers += 1;
         let round = self.policy.round();
         let aggregation = self.config().aggregation;
-        // Ranks are taken from the tree before any action: pruning changes the states that count.
+        // Ranks are taken from the tree before any action, since pruning takes nodes out of the
+        // ranking.
         let decision = Decision::new(&self.tree, &actions, aggregation, round);
         // A strategy without rounds keeps its actions: the budget of a chain is split among its
         // children when they are made.
@@ -78,7 +79,8 @@ impl ActiveProblem {
                 }
             }
         }
-        // Speculative steps close after all actions, as steps that the actions queued will.
+        // Speculative steps that are already written close after all actions, like the steps that
+        // the actions queued.
         for (node, step) in std::mem::take(&mut self.steps.arrived) {
             self.close(node, step, cx);
         }
@@ -132,13 +134,14 @@ impl ActiveProblem {
             .speculative
             .take_if(|step| is_first && step.mode == mode);
         self.drop_speculative(node, cx);
-        // Counted as `start_next` would: an only child takes over its parent's chain, reusing
-        // nothing.
+        // Counts what `start_next` would count: an only child takes over its parent's chain and
+        // reuses nothing.
         if step.is_some() && (token_limits.len() > 1 || keeps) {
             self.note_reuse(node);
         }
         self.tree.node_mut(node).state = State::Expanded;
-        // Tokens that were handed out are gone: the next expansion of the node shares the rest.
+        // The tokens given to these children are no longer the node's; its next expansion shares
+        // the rest.
         let handed = token_limits
             .iter()
             .fold(0, |sum: usize, &a| sum.saturating_add(a));
@@ -167,7 +170,7 @@ impl ActiveProblem {
         Ok(())
     }
 
-    /// Ends a chain for which the budget has no token left.
+    /// Ends a chain that has no token left in the budget.
     pub(super) fn refuse(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         self.finish(node, Finish::Budget, cx);
         self.steps.unreported.push(node);
@@ -235,7 +238,8 @@ impl ActiveProblem {
             return Err(bad(node, "score", "an open, paused or complete node"));
         }
         self.steps.outstanding += 1;
-        // Nothing new to score: report at once, or the strategy would wait for ever.
+        // If nothing has to be scored, the node is reported at once: otherwise the strategy would
+        // wait for ever.
         let known = match state {
             State::Paused => {
                 let paused = self.tree.node(node);
@@ -251,7 +255,7 @@ impl ActiveProblem {
         Ok(())
     }
 
-    /// Whether every step of a closed node's chain is scored or empty.
+    /// Whether no step of a closed node's chain has to be scored: each has a score or is empty.
     pub(super) fn is_read(&self, node: NodeId) -> bool {
         let path = self.tree.path(node);
         path.into_iter().all(|id| {

@@ -39,7 +39,8 @@ pub(super) struct ActiveProblem {
     pub steps: Steps,
     pub bill: Bill,
     pub budget: TokenBudget,
-    /// The scheduler's lists of changed problems that contain this problem, as a set of bits.
+    /// A bit set of the lists of changed problems ([`Look`](super::live::Look)) that contain this
+    /// problem.
     pub noted: u8,
     /// Whether another problem was in flight at any time since this problem started.
     pub ran_with_others: bool,
@@ -78,12 +79,13 @@ pub(super) struct Steps {
     pub arrived: Vec<(NodeId, StepOutput)>,
     /// Chains of speculative steps that a node took over, for the scheduler's table of owners.
     pub adopted: Vec<(ChainId, NodeId)>,
-    /// Chains released in the middle of a step, to be removed from that table of owners.
+    /// Chains released in the middle of a step, to be removed from the scheduler's table of owners.
     pub dropped: Vec<ChainId>,
 }
 
 impl Steps {
-    /// Returns the number of rows that the problem has in a forward pass.
+    /// Returns the number of chains that the problem has in a forward pass, speculative ones
+    /// included.
     pub(super) fn rows(&self) -> usize {
         self.growing + self.ahead
     }
@@ -95,17 +97,17 @@ impl Steps {
     }
 }
 
-/// The costs of a problem, and the part of them that is missing in the run's ledger.
+/// The costs of a problem, and the part of them that the run's ledger does not contain yet.
 #[derive(Default)]
 pub(super) struct Bill {
     pub ledger: Ledger,
-    /// Sampled tokens that are missing in the run's ledger.
+    /// Sampled tokens that the run's ledger does not contain yet.
     pub generated: u64,
-    /// Reused tokens that are missing in the run's ledger.
+    /// Reused tokens that the run's ledger does not contain yet.
     pub reused: u64,
     pub prompt_tokens: usize,
     pub prompt_read: bool,
-    /// The problem's rows in each pass after `charged`.
+    /// The number of chains of the problem in each pass after `charged`.
     pub rows: usize,
     /// The generator's passes up to the last charge.
     pub charged: Passes,
@@ -229,13 +231,13 @@ impl ActiveProblem {
         &self.request.settings.search
     }
 
-    /// Charges the passes since the last call, all with the number of rows that was noted then.
-    /// Must be called before the first pass with another number of rows.
+    /// Charges the passes since the last call to the problem, each with `bill.rows` rows. Must be
+    /// called before the first pass with another number of rows.
     pub(super) fn charge_passes(&mut self, passes: Passes) {
         let bill = &mut self.bill;
         if bill.rows > 0 {
-            // Differences of running totals: a pass costs the same however many problems are in
-            // flight.
+            // Differences of running totals: the cost of this update does not grow with the number
+            // of passes.
             bill.ledger.forward_passes += passes.count - bill.charged.count;
             let seconds = passes.seconds_a_row - bill.charged.seconds_a_row;
             bill.ledger.seconds.generate += bill.rows as f64 * seconds;
@@ -244,7 +246,8 @@ impl ActiveProblem {
         bill.rows = self.steps.rows();
     }
 
-    /// Whether the strategy is to be woken; in rounds, only after the last step of the round.
+    /// Whether the strategy has to be woken. A strategy in rounds waits for the last step of the
+    /// round.
     pub(super) fn has_news(&self) -> bool {
         let round_is_over = self.steps.outstanding == 0 || !self.policy.strategy.in_rounds();
         !self.steps.unreported.is_empty() && round_is_over
@@ -259,7 +262,8 @@ impl Resources {
         Self(vec![root])
     }
 
-    /// Adds the resources of the tree's next node: both lists have the same indices.
+    /// Adds the resources of the next node. Nodes are added in the order of the tree, which numbers
+    /// both.
     pub(super) fn push(&mut self, node: NodeResources) {
         self.0.push(node);
     }

@@ -15,7 +15,7 @@ use crate::result::ProblemResult;
 pub(super) struct Requests<'s> {
     pub intake: &'s mut dyn Intake,
     pub closed: bool,
-    /// Problems to start again, before any new one.
+    /// Problems to start again, before any new problem.
     set_back: VecDeque<(usize, Request)>,
     next_index: usize,
     next_epoch: u64,
@@ -33,7 +33,8 @@ impl<'s> Requests<'s> {
     }
 
     fn next(&mut self, idle: bool) -> Option<(usize, Request)> {
-        // Problems that were set back are older than any new one; taken last, they could starve.
+        // Problems that were set back come first: if new problems came before them, they might
+        // never run.
         if let Some(again) = self.set_back.pop_front() {
             return Some(again);
         }
@@ -57,11 +58,11 @@ impl<'s> Requests<'s> {
 /// The number of problems that may be in flight, adapted to memory.
 pub(super) struct Room {
     in_flight: usize,
-    /// The number of problems that memory is believed to hold at once; at most `in_flight`.
+    /// The number of problems for which memory is expected to suffice; at most `in_flight`.
     limit: usize,
     /// The number of results since `limit` changed.
     results_since_change: usize,
-    /// A problem that has to run without others until it is done.
+    /// The index of a problem that must run without others until it is done.
     exclusive: Option<usize>,
     /// Whether a queued step waits for memory.
     pub blocked: bool,
@@ -79,20 +80,21 @@ impl Room {
         }
     }
 
-    /// Whether another problem may join the `live` ones.
+    /// Whether another problem may start while `live` problems are in flight.
     fn has_place(&self, live: usize) -> bool {
-        // The first problem always gets in: with none in flight, nothing would free memory later.
+        // With no problem in flight nothing would free memory later, so the first problem always
+        // starts.
         live == 0 || (live < self.limit && !self.blocked && self.exclusive.is_none())
     }
 
-    /// Records that a problem is done; enough results in a row raise the limit.
+    /// Records that a problem is done. Enough results without a problem set back raise the limit.
     pub(super) fn note_result(&mut self, index: usize) {
         if self.exclusive == Some(index) {
             self.exclusive = None;
         }
         self.results_since_change += 1;
-        // The limit grows slowly, for a limit that is too high throws away the work of a whole
-        // problem.
+        // The limit grows slowly: if it is too high, a problem is set back and all its work is
+        // lost.
         if self.results_since_change >= 2 * self.limit && self.limit < self.in_flight {
             self.limit += 1;
             self.results_since_change = 0;
@@ -101,8 +103,8 @@ impl Room {
 
     /// Records that a problem was set back while `live` others stayed in flight.
     fn note_set_back(&mut self, index: usize, live: usize) {
-        // No other problem can free memory for it: it starts again and nothing may join, so that it
-        // ends as it would without others.
+        // No other problem can free memory for this one. It starts again and no other problem may
+        // join, so that it ends as it would by itself.
         if live == 0 {
             self.exclusive = Some(index);
         } else {
@@ -113,7 +115,7 @@ impl Room {
 }
 
 impl Scheduler<'_, '_> {
-    /// Admits problems while there is room. Returns whether there was one.
+    /// Admits problems while there is room. Returns whether any was admitted.
     pub(super) fn admit(&mut self) -> Result<bool, SearchError> {
         let mut admitted = false;
         while !self.stopped && self.room.has_place(self.live.len()) {
@@ -156,7 +158,7 @@ impl Scheduler<'_, '_> {
     }
 
     /// Ends the problems that were cancelled or are past their deadline, which frees their memory
-    /// at once. Returns whether there was one.
+    /// at once. Returns whether any was ended.
     pub(super) fn end_overdue(&mut self) -> bool {
         let due = self.live.overdue(self.cx.models.clock.now());
         for &(index, stopped) in &due {
@@ -167,18 +169,17 @@ impl Scheduler<'_, '_> {
 
     /// Frees memory when nothing grows, nothing can be scored and no strategy has news: every
     /// queued step then waits for memory that other waiting chains hold.
-    ///
-    /// The youngest problem is set back, which leaves the results of all others as they are without
-    /// it. A problem that is the last one but was slowed down by others starts again without them.
-    /// A problem that never shared the memory has its idle caches evicted, to be read again later;
-    /// only if that frees nothing, a chain is given up.
+    /// The youngest problem is set back, which does not change the results of the others. If it was
+    /// the only one left but had shared the memory with others before, it starts again and runs
+    /// without others. If it never shared the memory, its idle caches are evicted, to be read again
+    /// later. Only if that frees no memory, a chain is given up.
     pub(super) fn break_deadlock(&mut self) {
         let Some((youngest, live)) = self.live.youngest_mut() else {
             return;
         };
         if live.steps.queue.is_empty() {
-            // The strategy waits for no step and its last answer asked for none: the search is
-            // over.
+            // The strategy waits for no step and asked for none when it was last woken: the search
+            // is over.
             live.conclude(&mut self.cx);
             return;
         }

@@ -1,9 +1,9 @@
-//! The token budget of a problem. Every sampled token was allotted to a step before, so the budget
-//! is never exceeded; a step's allotment follows from the tree, not from timing.
+//! The token budget of a problem. A token is sampled only if it was allotted to a step before, so
+//! the budget is never exceeded. The allotment follows from the tree, not from timing.
 //!
-//! A budget narrows a strategy that works in rounds: as many chains are expanded, best first, as
-//! the remaining tokens can bring to their end. A budget that runs out while all chains are half
-//! written yields no answer.
+//! A strategy that works in rounds expands fewer chains under a budget: the best ones, as many as
+//! the remaining tokens can bring to their end. If the tokens ran out while all chains are half
+//! written, there would be no answer.
 
 use crate::strategy::{Action, shares};
 use crate::tree::{ChainTree, NodeId};
@@ -105,12 +105,12 @@ impl TokenBudget {
         }
     }
 
-    /// Cuts the actions of a strategy in rounds down to what the budget allows. Chains are expanded
-    /// in the strategy's order, as many as the tokens left after `spent` can bring to their end,
+    /// Reduces the actions of a strategy in rounds to what the budget allows. Chains are expanded
+    /// in the strategy's order: as many as the tokens left after `spent` can bring to their end,
     /// and at least one.
     ///
-    /// The remaining tokens are split evenly among the steps of the round: a limit that few steps
-    /// reach.
+    /// The remaining tokens are split evenly among the steps of the round. Few steps reach this
+    /// limit.
     pub(super) fn afford(
         &mut self,
         actions: Vec<Action>,
@@ -158,7 +158,8 @@ impl TokenBudget {
             if count > 0 {
                 affordable.push(action);
             } else if tree.node(node).children.is_empty() {
-                // A kept node has children to continue from, so only a leaf is pruned.
+                // A node with children stays: the search can continue from them. So only a leaf is
+                // pruned.
                 affordable.push(Action::Prune(node));
             }
         }

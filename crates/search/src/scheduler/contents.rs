@@ -1,5 +1,5 @@
-//! The texts of a problem's chains, as a trie. The scorer's handles and scores belong to texts, not
-//! to nodes, so that equal texts are read and paid for once.
+//! The texts of a problem's chains, as a trie. The scorer's handles and scores belong to texts and
+//! not to nodes, so a text that several nodes have is read and paid for once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ impl ContentId {
     }
 }
 
-/// A text: the text before its last step, and that step.
+/// A text of the trie. Its parent is the text without the last step.
 #[derive(Debug)]
 pub(super) struct Content {
     parent: Option<ContentId>,
@@ -55,7 +55,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Makes a trie of only the problem, which the scorer knows under `handle`.
+    /// Makes a trie that contains only the problem, which the scorer knows as `handle`.
     pub(super) fn new(handle: Option<ScoreId>) -> Self {
         let root = Content {
             parent: None,
@@ -71,7 +71,8 @@ impl Contents {
         }
     }
 
-    /// Returns the text of a closed or paused node after `above`. An empty step adds nothing to it.
+    /// Returns the text of the chain up to a closed or paused node, where `above` is the text up to
+    /// its parent. An empty step adds nothing to the text.
     pub(super) fn intern(&mut self, tree: &ChainTree, above: ContentId, id: NodeId) -> ContentId {
         let node = tree.node(id);
         if node.is_empty_step() {
@@ -82,7 +83,8 @@ impl Contents {
         let whole = node.state != State::Paused;
         let key = (above, fingerprint(node, whole));
         if let Some(&known) = self.by_hash.get(&key) {
-            // A hash only finds a candidate; of texts with equal hashes the map keeps the last.
+            // A hash only finds a candidate. If different texts have the same hash, the map keeps
+            // the last.
             let content = &self.contents[known.index()];
             if content.whole == whole && same_step(tree.node(content.node), node) {
                 return known;
@@ -121,7 +123,8 @@ impl Contents {
     pub(super) fn unread(&self, id: ContentId) -> (ContentId, Vec<ContentId>) {
         let mut steps = Vec::new();
         let mut at = id;
-        // Up to the nearest text with a cache: only the steps after it have to be read.
+        // Walks up to the nearest text with a cache: only the steps after that text have to be
+        // read.
         while self.handle(at).is_none()
             && let Some(parent) = self.contents[at.index()].parent
         {
@@ -132,7 +135,7 @@ impl Contents {
         (at, steps)
     }
 
-    /// Releases all handles but those that a text of `wanted` would be read from.
+    /// Releases all handles, except those from which the texts in `wanted` will be read.
     pub(super) fn keep(&mut self, wanted: &[ContentId], scorer: &mut dyn Scorer) {
         let mut needed = vec![false; self.contents.len()];
         for &id in wanted {
@@ -146,14 +149,14 @@ impl Contents {
         }
     }
 
-    /// Returns the bytes of the distinct tokens in the scorer's cache.
+    /// Returns the bytes of the distinct tokens in the scorer's cache; 0 if nothing is cached.
     pub(super) fn bytes(&self, tree: &ChainTree, prompt_tokens: usize, memory: Memory) -> u64 {
         let held = self.contents.iter().filter(|c| c.handle.is_some());
         let ends: Vec<NodeId> = held.map(|content| content.node).collect();
         if ends.is_empty() {
             return 0;
         }
-        // Forked caches share what they have in common, so common tokens count once.
+        // Forked caches share the tokens of their common beginning, so these count once.
         let tokens = prompt_tokens + tree.distinct_tokens(&ends);
         tokens as u64 * memory.bytes_per_token
     }

@@ -1,5 +1,5 @@
-//! The ends of chains and of a problem's search, and the reasons for pruning, which the tree
-//! records to explain the search.
+//! The end of chains and of a problem's search. The tree records for each pruned node why it was
+//! pruned.
 
 use super::Context;
 use super::active::{ActiveProblem, Stage};
@@ -11,7 +11,7 @@ use crate::strategy::{Action, Scoring};
 use crate::tree::{ChainTree, NodeId, PruneReason, Pruned, State};
 
 impl ActiveProblem {
-    /// Ends a chain and releases what it held in the generator.
+    /// Ends a chain and releases its cache in the generator.
     pub(super) fn finish(&mut self, node: NodeId, finish: Finish, cx: &mut Context<'_, '_>) {
         self.tree.node_mut(node).state = State::Finished(finish);
         self.outcome.lost_to_memory += usize::from(finish == Finish::NoMemory);
@@ -26,7 +26,7 @@ impl ActiveProblem {
         self.notify(node, ChainEvent::Pruned, cx);
     }
 
-    /// Reports what happened to a chain to the observer.
+    /// Reports an event of a chain to the sink.
     pub(super) fn notify(&self, node: NodeId, what: ChainEvent<'_>, cx: &mut Context<'_, '_>) {
         cx.event(Event::Chain {
             index: self.index,
@@ -36,12 +36,14 @@ impl ActiveProblem {
         });
     }
 
-    /// Ends the search: prunes open chains, and has complete chains scored if that is due.
+    /// Ends the search: prunes open chains, and lets complete chains be scored if they still have
+    /// to be.
     pub(super) fn conclude(&mut self, cx: &mut Context<'_, '_>) {
         self.steps.queue.clear();
         self.steps.ready.clear();
         self.steps.unreported.clear();
-        // Speculative steps whose nodes will not close; their tokens were sampled all the same.
+        // Speculative steps that no node takes any more: their tokens were sampled, so they are
+        // charged.
         for (_, step) in std::mem::take(&mut self.steps.arrived) {
             self.charge(step.tokens.len());
         }
@@ -54,18 +56,18 @@ impl ActiveProblem {
             match self.tree.node(id).state {
                 State::Open | State::Paused if id != ChainTree::ROOT => self.prune(id, over, cx),
                 State::Growing => {
-                    // Tokens of an unfinished step are charged before its chain is released, which
-                    // forgets them.
+                    // The tokens of an unfinished step are counted here: once the chain is released
+                    // they are unknown.
                     self.drop_speculative(id, cx);
                     self.cancel(id, cx);
                     self.prune(id, over, cx);
                 }
-                // Includes the chain of an expanded node that still had children to start.
+                // An expanded node has a chain here if some of its children were not started.
                 _ => self.release(id, cx),
             }
         }
-        // `EveryStep` has scored all complete chains, unless its first actions were never followed
-        // because the given steps were a whole chain.
+        // Under `EveryStep` all complete chains have scores already. The exception: the given steps
+        // were a whole chain, so the strategy's first actions were never carried out.
         let is_due = match self.policy.scoring {
             Scoring::EveryStep => self.policy.answers == 0,
             Scoring::OnDemand => true,
@@ -84,21 +86,21 @@ impl ActiveProblem {
         }
     }
 
-    /// Ends the search for an outside reason; no chain is scored any more.
+    /// Ends the search because of a cancel or a deadline; no chain is scored any more.
     pub(super) fn stop(&mut self, stopped: Stopped, cx: &mut Context<'_, '_>) {
         self.outcome.stopped = Some(stopped);
         self.end(cx);
     }
 
-    /// Ends the search because a model or the strategy failed this problem.
+    /// Ends the search with an error of a model or of the strategy for this problem.
     pub(super) fn fail(&mut self, reason: String, cx: &mut Context<'_, '_>) {
         self.outcome.error = Some(reason);
         self.end(cx);
     }
 
     pub(super) fn end(&mut self, cx: &mut Context<'_, '_>) {
-        // `conclude` may queue chains for their final scores, which a stopped search does not wait
-        // for.
+        // `conclude` may queue chains for their final scores. A search that is cut off does not
+        // wait for them.
         self.conclude(cx);
         self.steps.ready.clear();
         self.done(cx);
@@ -110,7 +112,7 @@ impl ActiveProblem {
     }
 }
 
-/// A strategy's choice between chains in one answer, to explain why chains were pruned.
+/// The chains that a strategy kept and dropped in one call, to explain why chains were pruned.
 #[derive(Debug, Default)]
 pub(super) struct Decision {
     round: Option<u32>,
@@ -118,12 +120,13 @@ pub(super) struct Decision {
     ranked: Vec<NodeId>,
     /// The lowest score of a chain that continues.
     cutoff: Option<f32>,
-    /// The nodes that the strategy dropped. Other nodes are pruned for lack of budget.
+    /// The nodes that the strategy dropped. A pruned node that is not among them was pruned for
+    /// lack of budget.
     dropped: Vec<NodeId>,
 }
 
 impl Decision {
-    /// Reads the choice from `actions`, before they are carried out.
+    /// Reads the decision from `actions`, before they are carried out.
     pub(super) fn new(
         tree: &ChainTree,
         actions: &[Action],
@@ -144,13 +147,14 @@ impl Decision {
                 ..Self::default()
             };
         }
-        // An action may name a node that does not exist, which is an error once it is carried out.
+        // An action may name a node that does not exist; carrying out the action reports that
+        // error.
         let could_go_on = |&id: &NodeId| {
             tree.contains(id) && matches!(tree.node(id).state, State::Open | State::Paused)
         };
         let candidates = dropped.iter().chain(&going_on).copied();
         let mut ranked: Vec<NodeId> = candidates.filter(could_go_on).collect();
-        // Complete chains compete for the same places, so they are candidates of every round.
+        // Complete chains compete for the same slots, so they are candidates of every round.
         let complete = tree.nodes().filter(|(_, node)| node.is_complete());
         ranked.extend(complete.map(|(id, _)| id));
         tree.sort_by_score(&mut ranked, aggregation);

@@ -10,9 +10,9 @@ use crate::generator::GivenStep;
 use crate::tree::{ChainTree, State};
 
 impl ActiveProblem {
-    /// Makes nodes of the given steps, each the only child of the step before, as if the steps had
-    /// been sampled. If a given step states the answer and they are `all` that is given, the chain
-    /// ends with the last of them.
+    /// Makes nodes of the given steps, each the only child of the step before, as if they had been
+    /// sampled. `all`: no prefix follows the steps. Then a step that states the answer ends the
+    /// chain.
     pub(super) fn take_given(
         &mut self,
         steps: Vec<GivenStep>,
@@ -48,8 +48,8 @@ impl ActiveProblem {
         }
     }
 
-    /// Asks the strategy for its first actions. The actions are dropped if the given steps are a whole
-    /// chain, or as many as a chain may have.
+    /// Asks the strategy for its first actions. The actions are dropped if the given steps are a
+    /// whole chain, or as many as a chain may have.
     pub(super) fn begin(&mut self, cx: &mut Context<'_, '_>) {
         let start = self.policy.start;
         let actions = self.policy.strategy.begin(start);

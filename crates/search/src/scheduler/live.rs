@@ -8,18 +8,19 @@ use super::active::ActiveProblem;
 use crate::request::CancelToken;
 use crate::result::Stopped;
 
-/// A purpose for which the scheduler looks at problems; each has a list of changed problems.
+/// A reason why the scheduler looks at problems. For each reason there is a list of changed
+/// problems.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Look {
-    /// To start queued steps.
+    /// Steps may have been queued, which have to be started.
     Start,
-    /// To score steps that are ready.
+    /// Steps may have become ready to be scored.
     Score,
-    /// To wake strategies that have news.
+    /// The strategy may have news, for which it has to be woken.
     Wake,
-    /// To move tokens and owners of chains to the run's tables.
+    /// Tokens or owners of chains may have to be moved to the run's tables.
     Book,
-    /// To charge passes to problems whose number of rows changed.
+    /// The number of rows may have changed, before which passes have to be charged.
     Rows,
 }
 
@@ -31,9 +32,9 @@ pub(super) struct Live {
     problems: BTreeMap<usize, ActiveProblem>,
     /// The problems that changed, by [`Look`].
     changed: [Vec<usize>; LOOKS],
-    /// The cancel tokens and deadlines of the problems that have some, by problem.
+    /// The problem, its cancel token and its deadline, for each problem that has one of the two.
     limits: Vec<(usize, Option<CancelToken>, Option<Duration>)>,
-    /// The number of problems that speculate.
+    /// The number of problems in flight whose settings allow speculative steps.
     pub speculating: usize,
 }
 
@@ -50,15 +51,15 @@ impl Live {
         self.problems.get(&index)
     }
 
-    /// Returns a problem to be changed, and notes it on every list.
+    /// Returns a problem to be changed, and puts it on every list of changed problems.
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut ActiveProblem> {
         let problem = self.problems.get_mut(&index)?;
         note(&mut self.changed, problem);
         Some(problem)
     }
 
-    /// Returns a problem to be changed without noting it; [`again`](Self::again) notes what
-    /// matters.
+    /// Returns a problem to be changed without putting it on any list; the caller calls
+    /// [`again`](Self::again) for the lists that matter.
     pub(super) fn get_mut_quietly(&mut self, index: usize) -> Option<&mut ActiveProblem> {
         self.problems.get_mut(&index)
     }
@@ -69,7 +70,7 @@ impl Live {
             self.limits.push((index, cancel.clone(), deadline));
         }
         self.speculating += usize::from(problem.config().speculate);
-        // Until now the only problem ran by itself; from here on nothing in flight does.
+        // The problem that was the only one until now shares the memory from here on.
         if self.problems.len() == 1 {
             self.problems
                 .values_mut()
@@ -102,7 +103,8 @@ impl Live {
             .map(|(&index, problem)| (index, problem))
     }
 
-    /// Iterates over all problems, oldest first, and notes each of them on every list.
+    /// Iterates over all problems, oldest first, and puts each of them on every list of changed
+    /// problems.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut ActiveProblem)> {
         let changed = &mut self.changed;
         self.problems.iter_mut().map(|(&index, problem)| {
@@ -111,12 +113,13 @@ impl Live {
         })
     }
 
-    /// Takes the problems that changed since the last look for this purpose, oldest first.
+    /// Takes the problems that changed since the last call with this `look`, oldest first.
     pub(super) fn changed(&mut self, look: Look) -> Vec<usize> {
         let mut indices = std::mem::take(&mut self.changed[look as usize]);
-        // Notes arrive in the order of events; the order of input makes turns reproducible.
+        // Problems are listed in the order of events. Sorted by input, turns are reproducible.
         indices.sort_unstable();
-        // Skips problems that have ended since they were noted, and second notes.
+        // A problem may have ended since it was put on the list, or be on it twice: both are
+        // skipped.
         indices.retain(|index| {
             self.problems.get_mut(index).is_some_and(|problem| {
                 let noted = problem.noted & look.bit() != 0;
@@ -127,7 +130,7 @@ impl Live {
         indices
     }
 
-    /// Notes a problem for the next look for one purpose.
+    /// Puts a problem on the list of one `look`, unless it is on it already.
     pub(super) fn again(&mut self, look: Look, index: usize) {
         if let Some(problem) = self.problems.get_mut(&index)
             && problem.noted & look.bit() == 0
@@ -149,7 +152,7 @@ impl Live {
     }
 }
 
-/// Returns the reason to end a request now, if there is one.
+/// Returns the reason to end a request at the time `now`; `None` if it may continue.
 pub(super) fn overdue(
     cancel: Option<&CancelToken>,
     deadline: Option<Duration>,

@@ -11,7 +11,8 @@ pub(super) struct Policy {
     pub strategy: Box<dyn Strategy>,
     pub scoring: Scoring,
     pub start: Start,
-    /// The number of times that the strategy has been woken and its actions followed.
+    /// The number of calls of the strategy whose actions were carried out; the round, if there are
+    /// rounds.
     pub answers: u32,
     pub votes: Votes,
 }
@@ -25,21 +26,22 @@ impl Votes {
         *self.0.entry(class).or_default() += votes;
     }
 
-    /// Whether `to_come` more votes cannot change the winner, however they fall. Ties count as
-    /// undecided, since they are broken by scores.
+    /// Whether no way of casting `to_come` more votes can change the winner. A possible tie is
+    /// undecided, since scores break ties.
     fn decided(&self, to_come: usize) -> bool {
         let mut counts: Vec<usize> = self.0.values().copied().collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let leader = counts.first().copied().unwrap_or(0);
         let second = counts.get(1).copied().unwrap_or(0);
-        // Strictly greater, so an empty vote is never decided.
+        // Strictly greater, so a vote without any chain is never decided.
         leader > second + to_come
     }
 }
 
 impl Policy {
-    /// Returns the round of the search, from 1, if the strategy works in rounds. Other strategies
-    /// are woken by every step, so a count of their turns would depend on the problems in flight.
+    /// Returns the round of the search, from 1; `None` if the strategy does not work in rounds.
+    /// Such a strategy is called after every step, so the number of its calls depends on the other
+    /// problems in flight.
     pub(super) fn round(&self) -> Option<u32> {
         self.strategy.in_rounds().then_some(self.answers)
     }

@@ -1,4 +1,4 @@
-//! The result of a problem, made from its searched tree.
+//! Makes the result of a problem from its searched tree.
 
 use super::Context;
 use super::active::ActiveProblem;
@@ -9,8 +9,8 @@ use crate::strategy::Strategy;
 use crate::tree::ChainTree;
 
 pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> ProblemResult {
-    // Independent chains are numbered in the order in which their steps close, which depends on the
-    // other problems in flight; a result must not.
+    // Independent chains have numbers in the order in which their steps close. That order depends
+    // on the other problems in flight; a result must not, so the nodes are numbered again.
     let tree = std::mem::take(&mut problem.tree).renumbered();
     let config = problem.config();
     let finished = finished_chains(&tree, &*problem.policy.strategy, config, cx.models.answers);
@@ -57,7 +57,7 @@ fn finished_chains(
         .filter_map(|(node, content)| {
             let finish = content.finish()?;
             // A chain that was cut off may end inside its answer, so its text is not searched for
-            // one.
+            // an answer.
             let text = finish.is_complete().then(|| tree.solution(node));
             let answer = text.and_then(|text| answers.extract(&text));
             Some(FinishedChain {

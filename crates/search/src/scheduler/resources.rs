@@ -1,4 +1,4 @@
-//! Release of what a problem's nodes hold in the models, and the charges that come with it.
+//! Releases the chains and caches of a problem's nodes in the models, and charges sampled tokens.
 
 use super::active::ActiveProblem;
 use super::contents::ContentId;
@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 use crate::tree::{ChainTree, NodeId, State};
 
 impl ActiveProblem {
-    /// Releases the idle chain of a node, and the step ahead of it.
+    /// Releases the idle chain of a node and the speculative step after it.
     pub(super) fn release(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         self.drop_speculative(node, cx);
         if let Some(chain) = self.resources[node].chain.take() {
@@ -15,11 +15,12 @@ impl ActiveProblem {
         }
     }
 
-    /// Releases a chain in the middle of a step and charges what was sampled.
+    /// Releases a chain in the middle of a step and charges the tokens sampled since the last
+    /// pause.
     pub(super) fn cancel(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         if let Some(chain) = self.resources[node].chain.take() {
-            // The generator reports the whole unfinished step; tokens before a pause were charged
-            // then.
+            // The generator reports the whole unfinished step. Tokens before a pause are already in
+            // the tree, where they were charged.
             let sampled = cx.models.generator.release(chain);
             let billed = self.tree.node(node).tokens.len();
             self.charge(sampled.saturating_sub(billed));
@@ -27,7 +28,7 @@ impl ActiveProblem {
         }
     }
 
-    /// Discards the step that was begun ahead of `node`, and charges what was sampled.
+    /// Discards the speculative step after `node`, and charges its sampled tokens.
     pub(super) fn drop_speculative(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         let Some(step) = self.resources[node].speculative.take() else {
             return;
@@ -48,7 +49,7 @@ impl ActiveProblem {
         self.bill.generated += tokens as u64;
     }
 
-    /// Adds to the run's ledger what is missing there.
+    /// Adds the tokens that the run's ledger does not contain yet.
     pub(super) fn bill_run(&mut self, run: &mut Ledger) {
         run.generated_tokens += std::mem::take(&mut self.bill.generated);
         run.reused_tokens += std::mem::take(&mut self.bill.reused);
@@ -56,7 +57,7 @@ impl ActiveProblem {
 
     /// Releases everything that the problem holds in either model.
     pub(super) fn release_all(&mut self, cx: &mut Context<'_, '_>) {
-        // `cancel` releases idle chains as well, for which the generator reports no tokens.
+        // `cancel` also releases idle chains; for them the generator reports 0 tokens.
         for node in self.resources.nodes() {
             self.drop_speculative(node, cx);
             self.cancel(node, cx);
@@ -75,8 +76,8 @@ impl ActiveProblem {
     pub(super) fn note_memory(&mut self, models: &Models<'_>) {
         let memory = models.generator.memory();
         let nodes = self.resources.nodes();
-        // Counted from the tree and not from the models, whose memory other problems use as well:
-        // the ledger of a problem does not depend on them.
+        // Counted from the tree, not asked of the models: the models' memory also holds other
+        // problems, on which this problem's ledger must not depend.
         let in_generator: Vec<NodeId> = nodes
             .filter(|&node| self.resources[node].chain.is_some())
             .collect();

@@ -19,36 +19,36 @@ use crate::scorer::{
 };
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The new steps of one text, which the scorer appends to the chain `id`.
+/// The unscored steps of one text, which the scorer appends to the chain `id`.
 struct ScoreRequest {
     index: usize,
-    /// The start of the problem that asked; after a restart the reply is ignored.
+    /// Identifies the start of the problem that asked. After a restart the reply is ignored.
     epoch: u64,
     steps: Vec<ContentId>,
     id: ScoreId,
 }
 
-/// The number of the next batch, unique in this process. A scorer may still answer a batch of an
-/// earlier run, which ended without waiting for the scores.
+/// The number of the next batch, unique in this process. A run may end without waiting for its
+/// batches, so a scorer may still answer a batch of an earlier run.
 static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
 
 /// The bytes of text after which a batch of given chains is full: some thousand tokens, which fill a
 /// pass.
 const GIVEN_BYTES: usize = 32 << 10;
 
-/// The bytes of text after which a batch of given chains is full while problems are in flight: few,
-/// since the problems wait for it.
+/// The bytes of text after which a batch of given chains is full while problems are in flight. A
+/// small batch, since the problems wait until it is read.
 const GIVEN_BYTES_BESIDE: usize = 2 << 10;
 
-/// The most given chains in a batch.
+/// The most given chains in a batch, however short they are.
 const GIVEN_CHAINS: usize = 256;
 
 /// The batches that the scorer has not answered yet.
 pub(super) struct PendingBatches {
     batches: BTreeMap<BatchId, (Vec<ScoreRequest>, Duration)>,
-    /// The replies to chains that are scored outside of any search, in the order of their batch.
+    /// The callbacks of chains that are scored outside of any search, in the order of their batch.
     pub given: BTreeMap<BatchId, Vec<GivenReply>>,
-    /// The moment before which given chains wait while problems are in flight.
+    /// The moment until which given chains wait while problems are in flight.
     given_from: Duration,
     /// The first batch of this run; lower numbers belong to earlier runs.
     first: BatchId,
@@ -74,20 +74,21 @@ fn next_batch() -> BatchId {
 }
 
 impl Scheduler<'_, '_> {
-    /// Scores the waiting steps of all problems that can do nothing else. A problem's steps gather
-    /// until then, so that a problem is scored once a round, whatever else is in flight. Returns
-    /// whether there was such a problem.
+    /// Scores the waiting steps of all problems that can do nothing but wait for scores. A
+    /// problem's steps gather until then, so the number of its scorer calls does not depend on the
+    /// other problems. Returns whether there was such a problem.
     pub(super) fn score_ready(&mut self) -> Result<bool, SearchError> {
         if self.cx.models.scorer.is_none() {
             return Ok(false);
         }
-        // Scores that have arrived may let problems continue in this turn.
+        // Scores that have arrived may let problems continue in this turn, so they are taken in
+        // first.
         if !self.batches.is_empty() {
             self.collect_scores(false)?;
         }
         let stalled = self.cx.models.generator.active() == 0;
-        // Only a change makes a problem due, so the others need no look. But once nothing is being
-        // written, no step will close any more, and every problem with waiting steps is due.
+        // A problem becomes due only by a change, so unchanged problems are skipped. But if no
+        // chain is growing, no step will close, and every problem with waiting steps is due.
         let changed = self.live.changed(Look::Score);
         let mut due: Vec<usize> = if stalled {
             self.live.iter().map(|(index, _)| index).collect()
@@ -100,15 +101,15 @@ impl Scheduler<'_, '_> {
         });
         let any = !due.is_empty();
         loop {
-            // One call reads what chains have in common from a cached text on; the next call
-            // continues each of them from there, so that no step is read twice.
+            // Texts may share unread steps. One call reads the shared steps; the next call forks
+            // from their end and reads the rest. So no step is read twice.
             self.share_out(&due);
             let requests = self.gather(&due);
             if requests.is_empty() {
                 break;
             }
             self.read(requests)?;
-            // A problem with a pending batch resumes when the scores arrive.
+            // A problem with a pending batch continues only when the scores arrive.
             let live = &self.live;
             due.retain(|index| {
                 live.get(*index)
@@ -127,7 +128,7 @@ impl Scheduler<'_, '_> {
         Ok(any)
     }
 
-    /// Passes the scores of known texts to the nodes that wait for them.
+    /// Copies the scores of texts that are already scored to the nodes that wait for them.
     fn share_out(&mut self, due: &[usize]) {
         for index in due {
             let Some(live) = self.live.get_mut(*index) else {
@@ -147,7 +148,8 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Returns the next steps to read: for chains that begin alike, what they have in common.
+    /// Returns the next steps to read. Steps that several chains of a problem begin with are one
+    /// request.
     fn gather(&mut self, due: &[usize]) -> Vec<ScoreRequest> {
         let mut requests = Vec::new();
         for &index in due {
@@ -158,8 +160,8 @@ impl Scheduler<'_, '_> {
                 let source = live.contents.handle(from);
                 if let (Some(source), Some(scorer)) = (source, self.cx.models.scorer.as_mut()) {
                     let id = scorer.fork(source);
-                    // The handle is noted before the scores arrive, so that the next text is forked
-                    // from it.
+                    // The handle is stored before the scores arrive, so that the next text can be
+                    // forked from it.
                     if let Some(&end) = steps.last() {
                         live.contents.at(end).handle = Some(id);
                     }
@@ -175,7 +177,7 @@ impl Scheduler<'_, '_> {
         requests
     }
 
-    /// Submits a batch, and takes in the scores if the scorer has them at once.
+    /// Submits a batch. If the scorer answers at once, the scores are taken in here.
     fn read(&mut self, requests: Vec<ScoreRequest>) -> Result<(), SearchError> {
         let before = self.cx.models.clock.now();
         let items: Vec<ScoreItem<'_>> = requests
@@ -196,7 +198,8 @@ impl Scheduler<'_, '_> {
         drop(items);
         match submitted {
             Submitted::Done(scored) => self.take_batch(&requests, scored, before),
-            // Counted for each problem: its caches must stay until the scorer has read from them.
+            // Counted for each problem: the caches of its texts must stay until the batch is
+            // answered.
             Submitted::Pending => {
                 for request in first_of_each(&requests) {
                     if let Some(live) = self.live.get_mut(request.index) {
@@ -209,11 +212,12 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Submits chains that are to be scored outside of any search. Returns whether there were any.
+    /// Submits chains that are to be scored outside of any search. Returns whether there was any.
     pub(super) fn score_given(&mut self) -> bool {
         let begun = self.cx.models.clock.now();
         let is_alone = self.live.is_empty();
-        // Problems in flight wait while a batch is read, so they have the same time after it.
+        // The problems had to wait while the last batch was read, so they now get as much time for
+        // themselves.
         if !is_alone && begun < self.batches.given_from {
             return false;
         }
@@ -286,7 +290,7 @@ impl Scheduler<'_, '_> {
             .collect();
         let batch = next_batch();
         let submitted = scorer.submit(batch, &items);
-        // A pending batch may be released: the scorer keeps what it needs of the items.
+        // A chain may be released while its batch is pending: the scorer has copied what it needs.
         for &id in &ids {
             scorer.release(id);
         }
@@ -296,13 +300,14 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Takes in the batches that the scorer has answered; `wait` lets it block for the next one.
+    /// Takes in the batches that the scorer has answered. With `wait` the call may block for a
+    /// batch.
     pub(super) fn collect_scores(&mut self, wait: bool) -> Result<(), SearchError> {
         let Some(scorer) = self.cx.models.scorer.as_mut() else {
             return Ok(());
         };
         for (batch, scored) in scorer.collect(wait) {
-            // A batch of an earlier run in this process, whose problems are gone.
+            // A batch of an earlier run in this process; its problems no longer exist.
             if batch < self.batches.first {
                 continue;
             }
@@ -324,7 +329,8 @@ impl Scheduler<'_, '_> {
         Ok(())
     }
 
-    /// Returns the problem that asked, unless it has ended or was started again.
+    /// Returns the problem that the request belongs to; `None` if it has ended or was started
+    /// again.
     fn asker(&mut self, request: &ScoreRequest) -> Option<&mut ActiveProblem> {
         let live = self.live.get_mut(request.index)?;
         (live.epoch == request.epoch).then_some(live)
@@ -352,7 +358,8 @@ impl Scheduler<'_, '_> {
             let what = format!("{} results for {} chains", scored.len(), requests.len());
             return Err(SearchError::BadScores(what));
         }
-        // Charged first: a problem that an invalid score ends has to pay for the call as well.
+        // Charged before the scores are checked: a problem that an invalid score ends still pays
+        // for the call.
         self.charge(requests, &scored, seconds);
         for (request, scored) in requests.iter().zip(scored) {
             self.take_in(request, scored)?;
@@ -372,7 +379,7 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Charges a scorer call to the problems that took part and to the total.
+    /// Charges a scorer call to the problems with steps in it, and to the total.
     fn charge(
         &mut self,
         requests: &[ScoreRequest],
@@ -385,13 +392,12 @@ impl Scheduler<'_, '_> {
             .map(|scored| scored.as_ref().unwrap_or(&nothing));
         let all_read: usize = scored.clone().map(|scored| scored.read_tokens).sum();
         let mut last = None;
-        // The judges whose call is counted already: a judge is called once for all requests of a
-        // batch.
+        // The judges whose call was counted: a judge is called once for all requests of a batch.
         let (mut called, mut all_called) = (BTreeSet::new(), BTreeSet::new());
         for (request, scored) in requests.iter().zip(scored) {
             let (tokens, reused) = (scored.read_tokens as u64, scored.reused_tokens as u64);
-            // Time follows the tokens that were read; a batch found entirely in the cache is split
-            // evenly.
+            // Time is split by the tokens that were read. If all tokens were found in the cache, it
+            // is split evenly.
             let share = match all_read {
                 0 => 1.0 / requests.len() as f64,
                 all => tokens as f64 / all as f64,
@@ -441,8 +447,8 @@ impl Scheduler<'_, '_> {
                 }
                 return Ok(());
             }
-            // Chains that the scorer cannot read are cut short, like those that the generator
-            // cannot write.
+            // A chain that the scorer cannot read is cut short, like a chain that the generator
+            // cannot continue.
             Err(error) if error.is_too_long() => Finish::ChainCap,
             Err(ScoreError::NoMemory { .. }) => Finish::NoMemory,
             Err(error @ ScoreError::Lost(_)) => return Err(error.into()),
@@ -452,7 +458,7 @@ impl Scheduler<'_, '_> {
             }
         };
         let handle = request.steps.last();
-        // The text was not read, so no later text may be forked from its cache.
+        // The steps were not read into this cache, so no later text may be forked from it.
         let handle = handle.and_then(|&end| live.contents.at(end).handle.take());
         let ready = live.take_ready_after(&request.steps);
         if let (Some(handle), Some(scorer)) = (handle, self.cx.models.scorer.as_mut()) {
@@ -477,8 +483,8 @@ impl ActiveProblem {
         self.contents.batches == 0 && !self.steps.ready.is_empty() && (stalled || rests)
     }
 
-    /// Returns the steps to read next for the nodes that are ready. Nodes that continue the same
-    /// cached text with the same step are one request: all steps that they have in common.
+    /// Returns the steps to read next for the nodes that are ready. Nodes whose texts begin alike
+    /// after the same cached text share one request, with all steps that they have in common.
     fn beginnings(&self) -> Vec<(ContentId, Vec<ContentId>)> {
         // Ordered by text: the order of a batch must not depend on the seed of a hash map.
         let mut groups: BTreeMap<ContentId, (ContentId, Vec<ContentId>)> = BTreeMap::new();
@@ -500,7 +506,8 @@ impl ActiveProblem {
         groups.into_values().collect()
     }
 
-    /// Copies the scores of texts to a node and to the nodes above it.
+    /// Copies the scores of texts to a node and to the nodes above it, which may have got scores in
+    /// the same call.
     fn take_scores(&mut self, end: NodeId, cx: &mut Context<'_, '_>) {
         for id in self.tree.path(end) {
             let content = self.resources[id].content.unwrap_or(ContentId::ROOT);
@@ -534,7 +541,8 @@ impl ActiveProblem {
         }
     }
 
-    /// Takes the ready nodes whose next unread step is the first of `steps`.
+    /// Takes the ready nodes whose next unread step is the first of `steps`: they need the text
+    /// that was not read.
     fn take_ready_after(&mut self, steps: &[ContentId]) -> Vec<NodeId> {
         let first = steps.first().copied();
         let ready = std::mem::take(&mut self.steps.ready);
@@ -590,8 +598,8 @@ fn step_score(scored: &Scored, at: usize) -> StepScore {
     }
 }
 
-/// Charges the judges' questions and tokens. A judge's call is charged if the judge is not in
-/// `called` yet.
+/// Charges the judges' questions and tokens. A call is counted only if `called` does not contain
+/// the judge yet.
 fn charge_judges<'a>(
     ledger: &mut Ledger,
     judges: &'a [JudgeScores],

@@ -1,9 +1,9 @@
 //! Speculative extension (`FastTTS`, <https://arxiv.org/abs/2509.00195>): chains whose step is done
 //! continue with the next step while the last steps of the round are written.
 //!
-//! The step written ahead of a node is that of its first child, sampled from that child's random
-//! stream. The step is therefore the same, bit for bit, as if it had begun after the round. If the
-//! strategy expands the node, the child takes the step over; otherwise the step is discarded.
+//! A speculative step after a node is sampled from the random stream of the node's first child. The
+//! step is therefore the same, bit for bit, as if it had begun after the round. If the strategy
+//! expands the node, the first child gets the step; otherwise the step is discarded.
 
 use std::collections::HashSet;
 
@@ -21,8 +21,9 @@ impl ActiveProblem {
     pub(super) fn start_speculative(&mut self, cx: &mut Context<'_, '_>) -> Vec<(ChainId, NodeId)> {
         let mut started = Vec::new();
         let unlimited = matches!(self.budget, TokenBudget::Unlimited);
-        // With no growing step the round is over and the strategy decides first. A budget is not
-        // spent on steps that may be discarded. Without rounds no chain waits for another.
+        // If no step is growing, the round is over and the strategy decides first. Under a budget,
+        // no tokens are spent on steps that may be discarded. Without rounds, no chain waits for
+        // another.
         if self.steps.growing == 0 || !unlimited || !self.policy.strategy.in_rounds() {
             return started;
         }
@@ -33,7 +34,7 @@ impl ActiveProblem {
             let Some(source) = self.resources[id].chain else {
                 continue;
             };
-            // Equal siblings will be merged into one node, which needs a single step.
+            // Equal siblings will be merged into one node, which needs only one step.
             let text = self.resources[id].content;
             if self.policy.strategy.merges_siblings() && ahead.contains(&text) {
                 continue;
@@ -42,11 +43,13 @@ impl ActiveProblem {
             let plan = StepPlan {
                 stream: child_stream(self.tree.node(id).stream, 0),
                 mode,
-                // There is no token budget here (see above) that could limit the step.
+                // A token budget could limit the step, but with a budget this function has returned
+                // above.
                 token_limit: usize::MAX,
             };
             let from = Source::ForkOf(source);
-            // Speculation takes only memory that is left over; the next turn tries again.
+            // Speculation takes only memory that is free now. If there is too little, the next turn
+            // tries again.
             let Some(chain) = cx.models.generator.try_start(from, plan) else {
                 break;
             };

@@ -1,4 +1,4 @@
-//! Detection of a stated answer, which ends its chain.
+//! Detects the stated answer of a chain, which ends the chain.
 
 use super::active::ActiveProblem;
 use crate::choose::Answers;
@@ -6,10 +6,10 @@ use crate::finish::Border;
 use crate::thoughts::{ending, open_end};
 use crate::tree::NodeId;
 
-/// The most bytes in which an answer is stated, over any number of steps.
+/// The longest text that is kept to look for an answer, in bytes, over any number of steps.
 const LONGEST: usize = 4096;
 
-/// Replaces text that is left out, so that no text appears to begin a line which did not.
+/// Stands for text that was left out: without it the kept text would seem to begin a line.
 const LEFT_OUT: &str = "\u{2026}";
 
 impl ActiveProblem {
@@ -21,10 +21,11 @@ impl ActiveProblem {
         border: Border,
         answers: &dyn Answers,
     ) -> bool {
-        // A step that was cut at its token limit may end inside a number: its text states nothing
-        // yet.
+        // A step that was cut at its token limit may end inside a number, so its text states no
+        // answer yet.
         let markers = &self.request.settings.generator.answer_markers;
-        // In a text with a grammar a marker may be anything, and ending there would break the form.
+        // Under a grammar a marker may be any part of the text, and ending there would break the
+        // form.
         let has_grammar = self.request.settings.generator.grammar.is_some();
         if markers.is_empty() || has_grammar || border == Border::Limit {
             return false;

@@ -18,9 +18,9 @@ use crate::tree::{NodeId, State};
 impl Scheduler<'_, '_> {
     /// Starts queued steps while memory lasts, oldest problem first. Returns whether one started.
     ///
-    /// Within a problem, steps start strictly in order: no step overtakes one that waits for
-    /// memory, so that a problem's share does not depend on timing. Speculative steps never make
-    /// another step wait: they are discarded when memory is short.
+    /// Within a problem, steps start strictly in order: no step overtakes a step that waits for
+    /// memory, so the problem's steps do not depend on timing. If memory is short, speculative
+    /// steps are discarded, so they never keep another step from starting.
     pub(super) fn start_steps(&mut self) -> bool {
         let mut started = self.start_queued();
         if self.room.blocked && self.drop_all_speculative() {
@@ -68,7 +68,7 @@ impl Scheduler<'_, '_> {
         started
     }
 
-    /// Discards all speculative steps. Returns whether there was one.
+    /// Discards all speculative steps. Returns whether there was any.
     fn drop_all_speculative(&mut self) -> bool {
         let mut dropped = false;
         for (_, live) in self.live.iter_mut() {
@@ -83,18 +83,19 @@ impl Scheduler<'_, '_> {
         dropped
     }
 
-    /// Runs one forward pass over all growing steps. Returns whether there were any.
+    /// Runs one forward pass over all growing steps. Returns whether there was any.
     pub(super) fn pass(&mut self) -> Result<bool, SearchError> {
         let rows = self.cx.models.generator.active();
         if rows == 0 {
             return Ok(false);
         }
-        // The scorer's cache may use memory that steps have reserved meanwhile; the pass writes to
-        // it.
+        // The scorer may use memory for its cache that the generator has reserved for steps since.
+        // The pass writes to that memory.
         if let Some(scorer) = self.cx.models.scorer.as_deref_mut() {
             scorer.evict_borrowed();
         }
-        // Passes so far are charged before this one, which has other rows.
+        // Earlier passes are charged before this pass, in which the problem may have another number
+        // of rows.
         for index in self.live.changed(Look::Rows) {
             if let Some(live) = self.live.get_mut_quietly(index) {
                 live.charge_passes(self.passes);
@@ -151,7 +152,8 @@ impl Scheduler<'_, '_> {
             }
         }
 
-        // Speculative steps first: an ordinary step that closes after them may discard them.
+        // Speculative steps come first: an ordinary step that closes may discard the speculative
+        // step after it.
         let owners = &self.owners;
         closed.sort_by_key(|step| {
             let owner = owners.get(&step.chain);
@@ -172,7 +174,8 @@ impl Scheduler<'_, '_> {
             live.close(owner.node, step, &mut self.cx);
         }
         self.book();
-        // Only now, so that the ledger has what the pass produced before the model was lost.
+        // The error is returned only now, so that the ledger contains the steps that the pass
+        // completed.
         if let Some(error) = lost {
             return Err(error.into());
         }
@@ -202,7 +205,6 @@ impl Scheduler<'_, '_> {
     }
 }
 
-/// The outcome of trying to start a queued step.
 enum Start {
     Started(ChainId, NodeId),
     NoMemory,
@@ -211,7 +213,7 @@ enum Start {
 
 impl ActiveProblem {
     /// Starts the next queued step if memory allows. The last child takes over its parent's chain,
-    /// unless the strategy keeps the parent; earlier children fork the chain.
+    /// unless the strategy keeps the parent. Earlier children fork that chain.
     fn start_next(&mut self, cx: &mut Context<'_, '_>, total: &mut Ledger) -> Start {
         let Some(&node) = self.steps.queue.front() else {
             return Start::NothingQueued;
@@ -234,7 +236,7 @@ impl ActiveProblem {
             },
             token_limit: resources.token_limit,
         };
-        // The last child needs no copy: nothing else will start from its parent.
+        // No later step starts from the parent, so the last child needs no fork.
         let from = if paused.is_some() || is_last {
             Source::Itself(source)
         } else {
@@ -265,7 +267,7 @@ impl ActiveProblem {
         Start::Started(chain, node)
     }
 
-    /// Counts the tokens that a fork of a node's chain does not read again.
+    /// Counts the tokens that a fork of a node's chain finds in the cache.
     pub(super) fn note_reuse(&mut self, node: NodeId) {
         let reused = (self.bill.prompt_tokens + self.tree.token_count(node)) as u64;
         self.bill.ledger.reused_tokens += reused;
@@ -275,7 +277,7 @@ impl ActiveProblem {
     /// Takes in a step that closed or paused; its chain is idle or paused in the generator.
     pub(super) fn close(&mut self, id: NodeId, step: StepOutput, cx: &mut Context<'_, '_>) {
         let max_steps = self.config().max_steps;
-        // The tokens before a pause were charged at the pause and are part of the output again.
+        // Tokens before a pause were charged at the pause; the output contains them again.
         let billed = self.tree.node(id).tokens.len();
         self.charge(step.tokens.len().saturating_sub(billed));
         self.budget.note_step(step.tokens.len());
@@ -293,10 +295,10 @@ impl ActiveProblem {
             node.state = State::Paused;
             self.notify(id, ChainEvent::Paused, cx);
         } else {
-            // Opinions from a pause are about a part of the step; the whole step is scored again.
+            // Opinions from a pause concern only the beginning; the whole step is scored again.
             node.judges.clear();
             node.quantiles = None;
-            // A chain that ended by itself needs no search for a stated answer.
+            // If the chain ended by itself, its text need not be searched for a stated answer.
             let ended = step.finish.is_some_and(Finish::is_complete);
             let finish = if !ended && self.states_answer(id, step.border, cx.models.answers) {
                 // The chain ends here: the bytes after the answer belong to no step.
@@ -329,9 +331,9 @@ impl ActiveProblem {
         }
     }
 
-    /// Merges equal siblings: the first of them, in the order of their random streams, represents
-    /// all. A representative that was reported before is reported again, since its `copies` have
-    /// changed.
+    /// Merges equal siblings. The first of them, in the order of their random streams, represents
+    /// all. If the strategy knows the representative already, it is reported again, since its
+    /// `copies` have changed.
     fn merge_siblings(&mut self, parent: NodeId, cx: &mut Context<'_, '_>) {
         let siblings = self.tree.node(parent).children.clone();
         let new: Vec<bool> = siblings
@@ -339,7 +341,8 @@ impl ActiveProblem {
             .map(|&id| std::mem::take(&mut self.resources[id].waits))
             .collect();
         for (i, &id) in siblings.iter().enumerate().filter(|(i, _)| new[*i]) {
-            // A step with a pause is compared only with steps of the same expansion.
+            // A paused mode is for a choice among the steps of one expansion: only these are
+            // compared.
             let any = self.resources[id].mode == DecodeMode::Sample;
             let twin = (0..i)
                 .filter(|&earlier| any || new[earlier])
@@ -363,7 +366,7 @@ impl ActiveProblem {
     }
 
     /// Whether a chain continues from `earlier` exactly as from its sibling `id`. An expanded
-    /// sibling counts as open, which it was before.
+    /// `earlier` was open before, so it may equal an open `id`.
     fn is_same_step(&self, earlier: NodeId, id: NodeId) -> bool {
         let (a, b) = (self.tree.node(earlier), self.tree.node(id));
         let before = match a.state {
@@ -379,7 +382,7 @@ impl ActiveProblem {
         before == b.state && before != State::Paused && is_same
     }
 
-    /// Sends a step to the scorer, or to the strategy if nothing about it is to be scored.
+    /// Sends a step to the scorer, or to the strategy if the step is not to be scored.
     fn advance(&mut self, id: NodeId) {
         let is_step = !self.tree.node(id).is_empty_step();
         if self.policy.scoring == Scoring::EveryStep && self.competes(id) && is_step {
@@ -389,8 +392,9 @@ impl ActiveProblem {
         }
     }
 
-    /// Evicts the idle chains of the problem, except the one that the next queued step starts from;
-    /// evicted chains are read again when they continue. Returns whether that freed memory.
+    /// Evicts the caches of the problem's idle chains, except the chain that the next queued step
+    /// starts from. An evicted chain is read again when it continues. Returns whether memory was
+    /// freed.
     pub(super) fn forget_idle(&mut self, cx: &mut Context<'_, '_>) -> bool {
         let next = self.steps.queue.front().copied();
         let above = next.and_then(|node| self.tree.node(node).parent);
@@ -399,18 +403,18 @@ impl ActiveProblem {
         source.is_some_and(|kept| cx.models.generator.forget(kept))
     }
 
-    /// Ends the queued step with the lowest chain score, for lack of memory.
+    /// Ends the chain of the queued step with the lowest chain score ([`Finish::NoMemory`]).
     pub(super) fn give_up_worst(&mut self, cx: &mut Context<'_, '_>) {
         let aggregation = self.config().aggregation;
         let tree = &self.tree;
         let worst = (0..self.steps.queue.len()).min_by(|&a, &b| {
             let (a, b) = (self.steps.queue[a], self.steps.queue[b]);
-            // Without scores, chains compare by what the generator itself thinks of them.
+            // Without scores, chains are compared by the generator's mean log-probability.
             let score = |id| {
                 let score = tree.chain_score(id, aggregation);
                 score.unwrap_or_else(|| tree.mean_logprob(id))
             };
-            // Of equal chains the youngest goes.
+            // Of equal chains the youngest is given up.
             score(a).total_cmp(&score(b)).then(b.cmp(&a))
         });
         let Some(node) = worst.and_then(|at| self.steps.queue.remove(at)) else {
@@ -423,7 +427,8 @@ impl ActiveProblem {
             self.let_go(parent, cx);
         }
         let written = self.tree.node(node);
-        // The step closes with what a pause has left of it, so that it is reported like any other.
+        // The step closes with the tokens from before its pause, if any, so that it is reported
+        // like any other.
         let so_far = StepOutput {
             chain: ChainId(u64::MAX),
             tokens: written.tokens.clone(),

@@ -12,12 +12,13 @@ const ROUND: usize = 4;
 /// Best-of-N that samples independent chains in rounds and scores each round when all of its chains
 /// have ended.
 ///
-/// After a round, the search ends if the best complete chain is sure: its score is at least
-/// [`sure_score`](SearchConfig::sure_score), which a calibration has found for the wanted
+/// After a round, the search ends if the best complete chain is sure enough: its score is at least
+/// [`sure_score`](SearchConfig::sure_score). A calibration finds that score for the wanted
 /// probability of success C. Otherwise more chains are sampled, at most N in all.
 ///
-/// Without a `sure_score`, scores are taken as probabilities of success, and a chain is sure from C
-/// on. The probability p that another chain is right is estimated by the mean score of the first
+/// Without a `sure_score`, scores are taken as probabilities of success, and a chain is sure if its
+/// score is at least C. The probability p that another chain is right is estimated by the mean
+/// score of the first
 /// steps so far, which are independent samples for the same question. The number of chains to
 /// sample in all is `ceil(log(1 - C) / log(1 - p))` (instance-adaptive sampling,
 /// <https://arxiv.org/abs/2506.09338>).
@@ -27,16 +28,16 @@ const ROUND: usize = 4;
 pub struct AdaptiveN {
     n: usize,
     wanted: f64,
-    /// The score from which on a chain is sure; `None`: scores are probabilities.
+    /// The lowest score of a chain that is sure enough; `None`: scores are probabilities.
     sure_score: Option<f32>,
     aggregation: Aggregation,
-    /// The node that all chains begin with.
+    /// The node that all chains begin with: the root or the last given step.
     start: NodeId,
     /// The number of chains begun so far.
     sampled: usize,
-    /// The last nodes of the chains that have ended.
+    /// The last nodes of the chains that have ended, incomplete chains included.
     ended: Vec<NodeId>,
-    /// Whether the scores of a round were requested and not seen yet.
+    /// Whether the scores of a round were requested and have not arrived yet.
     asked: bool,
 }
 
@@ -61,9 +62,9 @@ impl AdaptiveN {
         Action::expand(self.start, count)
     }
 
-    /// Whether the best complete chain reaches the score that the confidence asks for.
+    /// Whether the best complete chain scores high enough for the wanted probability of success.
     fn is_sure(&self, tree: &ChainTree) -> bool {
-        // Chains cut short by a limit have scores, too, but no answer that could be sure.
+        // Chains cut short by a limit have scores, but no answer, so only complete chains count.
         let ends = self.complete(tree);
         let scores = ends.filter_map(|end| tree.chain_score(end, self.aggregation));
         let best = scores.max_by(f32::total_cmp);
@@ -86,7 +87,8 @@ impl AdaptiveN {
         }
         let mut firsts: Vec<f64> = Vec::new();
         for &end in &self.ended {
-            // The first scored step after those that the problem gives: given steps are no sample.
+            // The first scored step after the given steps: given steps are the same for all chains,
+            // so they are no sample.
             let path = tree.path(end).into_iter();
             let mut sampled = path.filter(|&id| id > self.start);
             let first = sampled.find_map(|id| tree.node(id).score);
@@ -100,8 +102,8 @@ impl AdaptiveN {
     }
 }
 
-/// Returns how many samples with success probability `p` contain a success with probability
-/// `wanted`.
+/// Returns the number of samples with success probability `p` of which at least one succeeds with
+/// probability `wanted`.
 fn enough(wanted: f64, p: f64) -> usize {
     let count = (1.0 - wanted).ln() / (1.0 - p.clamp(0.0, 1.0)).ln();
     if count.is_finite() {
@@ -145,7 +147,7 @@ impl Strategy for AdaptiveN {
             if !actions.is_empty() {
                 return actions;
             }
-            // All chains of the round have ended, so one call of the scorer can read them together.
+            // All chains of the round have ended, so one scorer call can read them together.
             self.asked = true;
             let complete = self.complete(tree).map(Action::Score);
             let complete: Vec<Action> = complete.collect();

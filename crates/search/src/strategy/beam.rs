@@ -7,8 +7,8 @@ use crate::tree::{ChainTree, NodeId, State};
 
 /// Step-wise beam search: samples N steps, keeps the best N/M chains, samples N steps after those.
 ///
-/// Open and complete chains compete for the N/M slots by score, so a poor chain takes no slot for
-/// being short. A text sampled k times under one parent is one candidate of weight k. The search
+/// Open and complete chains compete for the N/M slots by score, so a poor chain gets no slot for
+/// being complete. A text sampled k times under one parent is one candidate of weight k. The search
 /// ends when the best N/M chains are all complete.
 ///
 /// The slot of a complete chain is neither expanded nor refilled: its rows are free for other
@@ -27,7 +27,7 @@ pub struct Beam {
 }
 
 impl Beam {
-    /// Makes the beam of a valid configuration.
+    /// Makes a beam of N/M slots; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -62,7 +62,8 @@ impl Strategy for Beam {
         }
         let mut actions: Vec<Action> = kept.pruned.iter().copied().map(Action::Prune).collect();
 
-        // Whole steps wait for the paused ones, to compete with them by their final scores.
+        // Whole steps wait for the paused steps: all compete by their final scores in the next
+        // call.
         let is_paused = |id: NodeId| tree.node(id).state == State::Paused;
         if kept.survivors.iter().any(|&(id, _)| is_paused(id)) {
             for &(id, _) in &kept.survivors {

@@ -11,10 +11,10 @@ pub struct BestOfN {
     n: usize,
     /// Whether the finished chains go to the scorer. A majority vote needs no scores.
     scored: bool,
-    /// Whether all chains grow one step at a time. A vote that is decided early then knows the same
-    /// chains, whichever problems are in flight.
+    /// Whether all chains grow one step at a time. The chains that an early decided vote counts
+    /// then do not depend on the other problems in flight.
     in_rounds: bool,
-    /// The number of chains that have ended.
+    /// The number of chains that have ended, by themselves or at a limit.
     ended: usize,
 }
 
@@ -111,7 +111,7 @@ fn build(config: &SearchConfig, has_scorer: bool) -> Box<dyn Strategy> {
         return Box::new(AdaptiveN::of(config));
     }
     let scored = has_scorer && config.uses_scores();
-    // A token budget is spent in rounds: as many chains continue as it can bring to their end.
+    // In rounds, a token budget lets as many chains continue as it can bring to their end.
     let in_rounds = config.consensus || config.budget_tokens > 0;
     Box::new(BestOfN::new(config.n, scored, in_rounds))
 }

@@ -6,7 +6,7 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The confidence that a chain votes with.
+/// The group of steps whose confidence a chain votes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConfidenceKind {
@@ -17,7 +17,7 @@ pub enum ConfidenceKind {
     Tail,
 }
 
-/// The keys of [`DeepConf`] in a configuration.
+/// The settings of [`DeepConf`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct DeepConfConfig {
@@ -29,7 +29,7 @@ pub struct DeepConfConfig {
     pub keep: f32,
     /// The number of steps in a group.
     pub group_steps: usize,
-    /// The confidence that a chain votes with.
+    /// The confidence that is a chain's weight in the vote.
     pub weight: ConfidenceKind,
 }
 
@@ -61,15 +61,15 @@ impl DeepConfConfig {
 ///
 /// Warm-up chains are completed first. The threshold is the lowest group confidence that the
 /// fraction `keep` of them reaches. The other chains stop as soon as a group falls below the
-/// threshold, and chains below it have no vote, also those of the warm-up. The score of a finished
-/// chain is its confidence, so `choose = "weighted"` is the paper's vote.
+/// threshold. Chains with a group below the threshold have no vote, warm-up chains included. The
+/// score of a finished chain is its confidence, so `choose = "weighted"` is the paper's vote.
 #[derive(Debug, Clone)]
 pub struct DeepConf {
     n: usize,
     warmup: usize,
     config: DeepConfConfig,
     begun: bool,
-    /// The node that all chains begin with.
+    /// The node that all chains begin with: the root or the last given step.
     start: NodeId,
     threshold: Option<f64>,
     /// The complete chains of the warm-up.
@@ -79,7 +79,7 @@ pub struct DeepConf {
 }
 
 impl DeepConf {
-    /// Makes the strategy of a valid configuration.
+    /// Makes the strategy; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         let keys = config.deepconf.clone().unwrap_or_default();
         Self {
@@ -139,7 +139,8 @@ impl DeepConf {
             let node = tree.node(id);
             match node.state {
                 State::Paused => actions.push(Action::Resume(id)),
-                // Only the newest group is new: earlier ones were compared when they ended.
+                // Earlier groups were compared when they ended, so only the newest group is
+                // compared.
                 State::Open if self.group(tree, &self.sampled(tree, id)) < threshold => {
                     actions.push(Action::Prune(id));
                 }
@@ -175,8 +176,8 @@ impl Strategy for DeepConf {
 
     fn begin(&mut self, start: Start) -> Vec<Action> {
         self.start = start.node;
-        // All chains have to begin now, since a node is expanded once. Later chains pause after
-        // their first token, which costs little, until the threshold is known.
+        // A node is expanded once, so all chains have to begin now. The chains after the warm-up
+        // pause after their first token, which costs little, until the threshold is known.
         let mode = if self.warmup < self.n {
             DecodeMode::PauseAfter(1)
         } else {
@@ -201,7 +202,7 @@ impl Strategy for DeepConf {
             return actions;
         }
         self.threshold = Some(self.percentile(tree));
-        // The warm-up is filtered by the threshold that it has set.
+        // The warm-up chains are filtered by the same threshold as the others.
         let mut rest = std::mem::take(&mut self.complete);
         rest.append(&mut self.waiting);
         self.advance(tree, &rest)
@@ -253,7 +254,8 @@ mod tests {
         })
     }
 
-    /// Makes chains of four steps of two tokens; `logprob(chain, depth)` is that of each token.
+    /// Makes chains of four steps of two tokens; `logprob(chain, depth)` is the log-probability of
+    /// each token.
     fn world(logprob: impl Fn(usize, u32) -> f32 + 'static) -> World {
         World::scripted(move |tree, id, _| {
             let first = tree.path(id)[0];

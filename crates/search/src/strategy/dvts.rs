@@ -10,12 +10,12 @@ use crate::tree::{ChainTree, NodeId, State};
 
 /// Diverse verifier tree search (DVTS): N/M independent subtrees, each a beam of one chain.
 ///
-/// Each subtree samples M next steps of its chain (the numbers differ by one if M does not divide
-/// N) and keeps the best, so that no chain can displace all others. A subtree ends when its best
-/// chain is complete.
+/// Each subtree samples M next steps of its chain (or one more or less if M does not divide N) and
+/// keeps the best, so the chains of one subtree cannot displace those of another. A subtree ends
+/// when its best chain is complete.
 ///
-/// The root's N children are dealt to the subtrees in order. If two subtrees arrive at the same
-/// text under one parent, that node is expanded once for both, and its children are dealt again.
+/// The root's N children are dealt to the subtrees in order. If two subtrees keep the same node, it
+/// is expanded once for both, and its children are dealt to them in order.
 ///
 /// With early rejection a subtree chooses among steps that pause after tau tokens.
 ///
@@ -48,7 +48,7 @@ enum Field {
 }
 
 impl Dvts {
-    /// Makes the subtrees of a valid configuration.
+    /// Makes N/M subtrees; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         let widths = shares(config.n, config.n / config.m);
         let mut dealt = 0;
@@ -73,7 +73,7 @@ impl Subtree {
         let nodes = match &self.field {
             Field::Children(parent, slice) => {
                 let children = &tree.node(*parent).children;
-                // A spent budget makes fewer children than were dealt out.
+                // If the budget is spent, there are fewer children than were dealt out.
                 let end = slice.end.min(children.len());
                 children.get(slice.start..end).unwrap_or(&[]).to_vec()
             }
@@ -128,15 +128,16 @@ impl Strategy for Dvts {
                 _ => Field::Over,
             };
         }
-        // Complete chains stay candidates for the answer, even if another chain of the subtree is
-        // better.
+        // A complete chain stays a candidate for the answer, even if its subtree continues with a
+        // better chain.
         let mut actions: Vec<Action> = rejected
             .iter()
             .filter(|id| !chosen.contains(id) && !tree.node(**id).is_complete())
             .map(|&id| Action::Prune(id))
             .collect();
 
-        // Subtrees with a whole step wait: all choose again when the paused steps are complete.
+        // Subtrees that chose a whole step wait: all choose again when the paused steps are
+        // complete.
         let paused = |id: &NodeId| tree.node(*id).state == State::Paused;
         if chosen.iter().any(paused) {
             actions.extend(chosen.into_iter().filter(paused).map(Action::Resume));
@@ -283,7 +284,7 @@ mod tests {
         let actions = dvts.on_steps(&tree, &[ids[0], ids[1], ids[3]]);
         assert_eq!(actions[2..], [Action::expand(ids[0], 4)]);
         tree.node_mut(ids[0]).state = State::Expanded;
-        // One child is missing, as under a spent budget.
+        // One child is missing, as when the budget is spent.
         let ids = children(&mut tree, ids[0], &[0.5, 0.6, 0.7]);
         let actions = dvts.on_steps(&tree, &ids);
         assert_eq!(

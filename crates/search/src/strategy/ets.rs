@@ -10,17 +10,17 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId};
 
-/// The most open chains for which the best set is found exactly; more chains go through a greedy
-/// pass.
+/// The most open chains for which the best set is found exactly. With more chains, a greedy pass
+/// finds a good set.
 const MOST_EXACT: usize = 48;
 
-/// The keys of [`Ets`] in a configuration.
+/// The settings of [`Ets`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct EtsConfig {
-    /// The weight of the cache that the retained chains take.
+    /// The weight of the cache memory of the retained chains; higher values retain fewer chains.
     pub lambda_b: f32,
-    /// The weight of the kinds of steps that the retained chains cover.
+    /// The weight of diversity: the number of kinds of steps among the retained chains.
     pub lambda_d: f32,
     /// The cosine distance up to which steps are of the same kind.
     pub distance: f32,
@@ -50,7 +50,7 @@ impl EtsConfig {
 }
 
 /// Efficient tree search (ETS, Hooper et al., <https://arxiv.org/abs/2502.13575>): [`Rebase`] among
-/// the chains that are worth their cache.
+/// the chains whose value exceeds the cost of their cache.
 ///
 /// After each step, the open chains are reduced to the set S that maximises
 ///
@@ -73,7 +73,7 @@ pub struct Ets {
 }
 
 impl Ets {
-    /// Makes the strategy of a valid configuration.
+    /// Makes the strategy; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         let keys = config.ets.clone().unwrap_or_default();
         let rebase = RebaseConfig {
@@ -87,7 +87,7 @@ impl Ets {
         }
     }
 
-    /// Returns, for each of `open` (best first), whether the chain is worth its cache.
+    /// Returns for each chain of `open`, which are sorted best first, whether it is retained.
     fn retained(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<bool> {
         let shares = self.rebase.allot(tree, open);
         let all: usize = shares.iter().sum();
@@ -105,14 +105,16 @@ impl Ets {
         let exact = is_small.then(|| worth.best()).flatten();
         let mut retained = exact.unwrap_or_else(|| worth.greedy());
         if !retained.contains(&true) {
-            // Rounding in the solver must not end a search that has open chains.
+            // The solver may round all chains out of the set, but a search with open chains must
+            // continue.
             retained[0] = true;
         }
         retained
     }
 }
 
-/// A preference far below any difference between shares or costs, and above the solver's tolerance.
+/// A preference for better chains: far below any difference between shares or costs, but above the
+/// solver's tolerance.
 const TIE: f64 = 1e-6;
 
 /// The terms of the objective, by chain and by node.
@@ -121,11 +123,11 @@ struct Worth {
     shares: Vec<f64>,
     /// The nodes of each chain's path as indices into `costs`, the newest last.
     paths: Vec<Vec<usize>>,
-    /// The cost of retaining each node of the union of all chains.
+    /// The cost of retaining each node; the nodes are those of all open chains.
     costs: Vec<f64>,
     /// The kind of each chain.
     kinds: Vec<usize>,
-    /// The value of covering one kind.
+    /// The value of retaining at least one chain of a kind.
     kind_value: f64,
 }
 
@@ -172,18 +174,19 @@ impl Worth {
             .shares
             .iter()
             .enumerate()
-            // Of sets with equal value, the one with the better chains: the result is unique.
+            // Among sets of equal value the one with the better chains is preferred, so the result
+            // is unique.
             .map(|(i, &share)| program.add_binary_var(share - TIE * i as f64))
             .collect();
-        // Nodes and kinds need no integer variables: they are whole in any optimum with whole
-        // chains.
+        // Variables of nodes and kinds need not be integers: if chains are 0 or 1, they are, too,
+        // in any optimum.
         let nodes: Vec<_> = self
             .costs
             .iter()
             .map(|&cost| program.add_var(-cost, (0.0, 1.0)))
             .collect();
         for (path, &chain) in self.paths.iter().zip(&chains) {
-            // A chain needs its newest node, and each node the node above it.
+            // A retained chain needs its newest node, and each node needs its parent.
             let mut below = chain;
             for &node in path.iter().rev() {
                 let terms = [(nodes[node], 1.0), (below, -1.0)];
@@ -205,7 +208,7 @@ impl Worth {
         for &chain in &chains {
             any.add(chain, 1.0);
         }
-        // At high prices the empty set would be worth most, and the search would end.
+        // If costs are high, the empty set has the highest value; it would end the search.
         program.add_constraint(any, ComparisonOp::Ge, 1.0);
         let solution = program.solve().ok()?.into_solution().ok()?;
         Some(
@@ -216,8 +219,8 @@ impl Worth {
         )
     }
 
-    /// Returns a good set in one pass: chains in the order of share by tokens, each retained if
-    /// that raises the value.
+    /// Returns a good set in one pass: chains in the order of share by cost, each retained if it
+    /// adds value.
     fn greedy(&self) -> Vec<bool> {
         let mut ratios: Vec<f64> = Vec::with_capacity(self.shares.len());
         for (path, share) in self.paths.iter().zip(&self.shares) {
@@ -237,7 +240,7 @@ impl Worth {
             } else {
                 self.kind_value
             };
-            // The first chain is always retained: a search with open chains must continue.
+            // The first chain is always retained, since a search with open chains must continue.
             if rank > 0 && self.shares[i] + kind <= cost {
                 continue;
             }
@@ -291,7 +294,7 @@ fn clusters(items: &[BTreeMap<u32, f64>], threshold: f64) -> Vec<usize> {
                     clusters[b].iter().map(move |&j| distances[i][j])
                 });
                 let mean = pairs.sum::<f64>() / (clusters[a].len() * clusters[b].len()) as f64;
-                // Strictly less: of equal distances the first pair is joined, which is
+                // Strictly less: of equal distances the first pair is joined, so results are
                 // reproducible.
                 if mean <= threshold && closest.is_none_or(|(least, ..)| mean < least) {
                     closest = Some((mean, a, b));
@@ -339,7 +342,7 @@ impl Strategy for Ets {
             return self.rebase.on_steps(tree, nodes);
         }
         tree.sort_by_score(&mut open, self.aggregation);
-        // Complete chains take their places first, as in REBASE.
+        // Complete chains take their places of the width first, as in REBASE.
         self.rebase.note_complete(tree, nodes);
         if self.rebase.width() == 0 {
             return open.into_iter().map(Action::Prune).collect();
@@ -387,8 +390,8 @@ mod tests {
         })
     }
 
-    /// Makes two parents of four tokens, each with two steps of one token, of these kinds and
-    /// scores.
+    /// Makes two parents of four tokens, each with two children of one token. `steps` gives the
+    /// token, which is the kind, and the score of each child.
     fn tree(steps: [(u32, f32); 4]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
         let mut open = Vec::new();
@@ -431,8 +434,7 @@ mod tests {
 
     #[test]
     fn chains_that_share_a_cache_are_cheaper() {
-        // All steps are of one kind and score alike: the second pair would cost five of ten tokens
-        // more.
+        // All steps are of one kind and score alike. The second pair would add five tokens to five.
         let (tree, open) = tree([(1, 0.9), (1, 0.89), (1, 0.88), (1, 0.87)]);
         let actions = ets(8, 1.5, 0.0).on_steps(&tree, &open);
         assert_eq!(expanded(&actions), [open[0].0, open[1].0]);

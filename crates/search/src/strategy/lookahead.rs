@@ -9,7 +9,7 @@ use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State, best_first};
 
-/// The keys of [`Lookahead`] in a configuration.
+/// The settings of [`Lookahead`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct LookaheadConfig {
@@ -23,7 +23,7 @@ impl Default for LookaheadConfig {
     }
 }
 
-/// Lookahead search: [`Beam`](super::Beam), with a step ranked by the score of its chain k greedy
+/// Lookahead search: a [`Beam`](super::Beam) that ranks a step by the score of its chain k greedy
 /// steps later (Snell et al., <https://arxiv.org/abs/2408.03314>).
 ///
 /// Each new step is rolled out by up to k steps of the likeliest tokens, which are scored. The
@@ -38,17 +38,17 @@ pub struct Lookahead {
     slots: usize,
     steps: usize,
     aggregation: Aggregation,
-    /// The open steps of this round, each with its rollout; the step comes first.
+    /// The open steps of this round, each followed by the nodes of its rollout.
     candidates: Vec<Vec<NodeId>>,
     /// The number of greedy steps requested in this round.
     ahead: usize,
     complete: Vec<NodeId>,
-    /// Steps chosen in earlier rounds that have live chains below.
+    /// Steps chosen in earlier rounds that have growing or complete chains below them.
     expanded: Vec<NodeId>,
 }
 
 impl Lookahead {
-    /// Makes the strategy of a valid configuration.
+    /// Makes the strategy; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -66,7 +66,8 @@ impl Lookahead {
     fn take_in(&mut self, tree: &ChainTree, nodes: &[NodeId]) {
         for &id in nodes {
             let node = tree.node(id);
-            // During the rollouts every report continues one of them; before, all steps are new.
+            // During the rollouts every reported node continues a rollout; before, all nodes are
+            // new steps.
             let rollout = (self.ahead > 0).then(|| {
                 self.candidates
                     .iter_mut()
@@ -81,8 +82,8 @@ impl Lookahead {
         }
     }
 
-    /// Asks for another greedy step of each rollout that can continue; for none if all are long
-    /// enough.
+    /// Asks for another greedy step of each rollout that can continue; for none if the rollouts
+    /// have k steps.
     fn look_further(&mut self, tree: &ChainTree) -> Vec<Action> {
         if self.ahead == self.steps {
             return Vec::new();
@@ -97,10 +98,10 @@ impl Lookahead {
     /// Returns candidates and complete chains, best first.
     fn ranked(&self, tree: &ChainTree) -> Vec<NodeId> {
         let value = |end| tree.chain_score(end, self.aggregation);
-        // A step competes under its own id, with the score at the end of its rollout.
+        // A step competes as itself, but with the chain score at the end of its rollout.
         let judged = self.candidates.iter().filter_map(|rollout| {
             let (&id, &end) = (rollout.first()?, rollout.last()?);
-            // A token budget may have ended the chain of the step itself, which then has no slot.
+            // If a token budget ended the chain at the step itself, the step has no slot.
             let grows = matches!(tree.node(id).state, State::Open | State::Expanded);
             grows.then(|| (value(end), id))
         });
@@ -123,7 +124,7 @@ impl Lookahead {
 }
 
 impl Strategy for Lookahead {
-    /// A step is expanded into its rollout and, if it is chosen, into samples.
+    /// A step is expanded twice: into its rollout and, if it is chosen, into samples.
     fn keeps_expanded(&self, _: NodeId) -> bool {
         self.steps > 0
     }
@@ -149,7 +150,7 @@ impl Strategy for Lookahead {
         let rollouts = std::mem::take(&mut self.candidates);
         let rollouts = rollouts.iter().flat_map(|rollout| &rollout[1..]);
         let thrown_away = rollouts.filter(|&&id| tree.node(id).state != State::Pruned);
-        // Rollouts first: a step can be pruned only when nothing is left below it.
+        // Rollouts come first: a step can be pruned only when no node below it is left.
         let mut pruned: Vec<NodeId> = thrown_away.chain(&kept.pruned).copied().collect();
         pruned.extend(starved.into_iter().map(|(id, _)| id));
         if self.steps > 0 {
@@ -241,7 +242,7 @@ mod tests {
         let chosen = |steps| tempting().play(&mut lookahead(2, 2, steps)).complete();
         assert_eq!(chosen(0), ["true 1\ntrue 2\ntrue 3\n"]);
         assert_eq!(chosen(1), ["false 1\nfalse 2\nfalse 3\n"]);
-        // Two steps ahead the rollouts end, but their answers do not count.
+        // With two steps ahead the rollouts are complete chains, but their answers do not count.
         assert_eq!(chosen(2), ["false 1\nfalse 2\nfalse 3\n"]);
     }
 

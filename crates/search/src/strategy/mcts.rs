@@ -7,16 +7,17 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The keys of [`Mcts`] in a configuration.
+/// The settings of [`Mcts`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct MctsConfig {
-    /// The number of nodes to give M children to; 0: 8 N/M, the steps of eight rounds of a beam.
+    /// The number of times that a node is given M children; 0: 8 N/M, as many as a beam expands in
+    /// eight rounds.
     pub simulations: usize,
     /// c of PUCT: the weight of the generator's preference and of novelty, relative to value.
     pub exploration: f32,
-    /// The number of lost visits that each node in the batch counts for. It makes nodes that are
-    /// selected at once differ.
+    /// The number of visits with value 0 that each node of the batch counts for. It makes the nodes
+    /// of a batch differ.
     pub virtual_loss: f32,
 }
 
@@ -36,7 +37,8 @@ impl Default for MctsConfig {
 }
 
 impl MctsConfig {
-    /// The most simulations. Each of them looks at the whole tree.
+    /// The largest number of simulations: each looks at the whole tree, so the time grows with its
+    /// square.
     pub const MAX_SIMULATIONS: usize = 1_000_000;
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
@@ -59,8 +61,8 @@ impl MctsConfig {
 /// its own chain score. A complete leaf is never selected, since there is nothing to sample.
 ///
 /// Progressive widening: a node that was given children t times gets M more when k D^alpha reaches
-/// t. D is the visits of the node less the sum of the values that it saw, so a node whose children
-/// score well gets no others. (The literature counts only visits.) k is 1, alpha is 1/2.
+/// t. D is the node's visits less the sum of the values that it saw, so a node whose children score
+/// well gets no more. (The literature counts only visits.) k is 1, alpha is 1/2.
 ///
 /// N/2M nodes (at least one) are selected at once, with virtual loss, so that a pass has many rows.
 /// At most N chains are alive: N/2 grow, and the best of the other leaves by chain score are kept.
@@ -84,7 +86,7 @@ pub struct Mcts {
     /// The number of nodes selected at once.
     parallel: usize,
     simulations_left: usize,
-    /// The node that all chains begin with.
+    /// The node that all chains begin with: the root or the last given step.
     start: NodeId,
     /// The statistics of each node, by index.
     seen: Vec<Seen>,
@@ -108,12 +110,12 @@ struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Growing {
     node: NodeId,
-    /// The number of children that the node had before.
+    /// The number of children that the node had before it was put into the batch.
     known: usize,
 }
 
 impl Mcts {
-    /// Makes the strategy of a valid configuration.
+    /// Makes the strategy; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         let (slots, keys) = (config.n / config.m, &config.mcts);
         Self {
@@ -147,13 +149,14 @@ impl Mcts {
         }
     }
 
-    /// Takes in the new children of the batch: all nodes above see the best of their values.
+    /// Takes in the new children of the batch. Each node above them sees the best of their values.
     fn take_in(&mut self, tree: &ChainTree) {
         self.seen.resize(tree.len(), Seen::default());
         for Growing { node, known } in std::mem::take(&mut self.batch) {
             let mut best: f64 = 0.0;
             for &child in &tree.node(node).children[known..] {
-                // A text that an earlier child has counts with the value of that child.
+                // A child with the text of an earlier sibling counts with the value of that
+                // sibling.
                 let child = tree.node(child).duplicate_of.unwrap_or(child);
                 let state = tree.node(child).state;
                 if state != State::Expanded && !is_leaf(tree, child) {
@@ -162,8 +165,8 @@ impl Mcts {
                 let value = self.value(tree, child);
                 best = best.max(value);
                 let seen = &mut self.seen[child.index()];
-                // A text that was sampled again keeps its statistics; a new node begins with its
-                // own score.
+                // A child that was sampled again keeps its statistics; a new child begins with its
+                // own chain score.
                 if seen.visits == 0.0 {
                     seen.visits = 1.0;
                     seen.total = value;
@@ -181,21 +184,21 @@ impl Mcts {
         self.batch.iter().any(|growing| growing.node == id)
     }
 
-    /// Whether the values seen below an expanded node have earned it more children.
+    /// Whether an expanded node gets more children, by progressive widening.
     fn is_widened(&self, tree: &ChainTree, id: NodeId) -> bool {
         let (node, seen) = (tree.node(id), self.seen[id.index()]);
         let times = node.children.len().div_ceil(self.m) as f64;
-        // Values are at most 1, so this counts the visits that found nothing good.
+        // Values are at most 1, so a visit that saw the value v counts 1 - v.
         let disappointments = (seen.visits - seen.total).max(0.0);
         let earned = self.widening * disappointments.powf(WIDENING_EXPONENT);
         node.state == State::Expanded && earned >= times && !self.is_growing(id)
     }
 
-    /// Returns the node at the end of the most promising path; `None` if nothing can grow.
+    /// Returns the node at which the next simulation ends; `None` if no node can grow.
     fn select(&self, tree: &ChainTree) -> Option<NodeId> {
         let mut leads = vec![false; tree.len()];
-        // `leads`: whether something can grow at or below a node. Children come after their
-        // parents.
+        // `leads`: whether a node at or below this one can grow. Children have higher numbers than
+        // their parents, so the loop goes backwards.
         for at in (0..tree.len()).rev() {
             let id = NodeId(at as u32);
             let grows = tree.node(id).state == State::Open && !self.is_growing(id);
@@ -253,14 +256,14 @@ impl Mcts {
         }
     }
 
-    /// Returns the leaf to continue with after the simulations; `None` if it could not win any
-    /// more.
+    /// Returns the leaf to continue with after the simulations; `None` if no leaf can become the
+    /// best chain.
     fn last_hope(&self, tree: &ChainTree, complete: &[NodeId], open: &[NodeId]) -> Option<NodeId> {
         let own = open.iter().find(|&&id| tree.node(id).parent == self.last);
         let best = own.or(open.first()).copied()?;
         let most = complete.iter().map(|&id| self.value(tree, id));
         let most = most.fold(-1.0, f64::max);
-        // With a complete chain at hand, a last path that has ended is not followed by another.
+        // If there is a complete chain, only one path is followed to its end after the simulations.
         let continues = own.is_some() || self.last.is_none();
         let hopeful = continues && self.value(tree, best) > most;
         (complete.is_empty() || hopeful).then_some(best)
@@ -298,7 +301,7 @@ impl Strategy for Mcts {
     fn begin(&mut self, start: Start) -> Vec<Action> {
         self.simulations_left -= 1;
         self.start = start.node;
-        // The root and the given steps are one path, all of which wait for the first children.
+        // The root and the given steps form one path, and the first batch grows at the end of it.
         let pending = Seen {
             pending: 1.0,
             ..Seen::default()
@@ -327,10 +330,11 @@ impl Strategy for Mcts {
             self.last = Some(best);
             self.grow(tree, best);
         }
-        // Each node of the batch gets M children, which count among the N chains that are alive.
+        // Each node of the batch gets M children, which count among the N live chains.
         let room = self.n - self.batch.len() * self.m;
         open.retain(|&id| !self.is_growing(id));
-        // Leaves beyond N chains are pruned, worst first, to keep the memory of a problem bounded.
+        // Leaves beyond N live chains are pruned, worst first, so that the memory of a problem is
+        // bounded.
         let forgotten = open.into_iter().skip(room).map(Action::Prune);
         let grown = self
             .batch
@@ -373,7 +377,7 @@ mod tests {
         mcts
     }
 
-    /// Adds a child that was reported.
+    /// Adds a child in the state in which the scheduler reports it.
     fn child(tree: &mut ChainTree, parent: NodeId, score: f32, logprob: f32) -> NodeId {
         tree.node_mut(parent).state = State::Expanded;
         let id = tree.add_child(parent);
@@ -464,7 +468,7 @@ mod tests {
         let a = child(&mut tree, ChainTree::ROOT, 0.1, -1.0);
         let b = child(&mut tree, ChainTree::ROOT, 0.979, -1.0);
         tree.node_mut(a).state = State::Finished(Finish::Answer);
-        // The batch has room for 32 nodes, but there is only one leaf.
+        // The batch has room for 32 nodes, but only one leaf can grow.
         let mut mcts = begun(256, 4, 0);
         assert_eq!(mcts.on_steps(&tree, &[a, b]), [Action::expand(b, 4)]);
         assert_eq!(mcts.simulations_left, 8 * 64 - 2);
@@ -475,7 +479,7 @@ mod tests {
         let mut tree = ChainTree::new();
         let scores = [0.5, 0.9, 0.2, 0.4];
         let ids = scores.map(|score| child(&mut tree, ChainTree::ROOT, score, -1.0));
-        // Four chains grow, and one other has room.
+        // Four of the five chains grow, so one other leaf has room.
         let actions = begun(5, 4, 9).on_steps(&tree, &ids);
         assert_eq!(
             actions,
@@ -535,7 +539,7 @@ mod tests {
             let found = world.play(&mut mcts(n, 4, 0)).complete();
             assert!(found.contains(&"good\nend\n".to_owned()), "{n}: {found:?}");
         }
-        // A single simulation expands neither: the better leaf continues.
+        // The only simulation samples the first children. After it, the better leaf continues.
         let found = world.play(&mut mcts(4, 4, 1)).complete();
         assert!(found.contains(&"good\nend\n".to_owned()), "{found:?}");
     }

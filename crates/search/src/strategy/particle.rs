@@ -8,7 +8,7 @@ use crate::error::ConfigError;
 use crate::stream::child_stream;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The keys of [`Particle`] in a configuration.
+/// The settings of [`Particle`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct ParticleConfig {
@@ -31,10 +31,10 @@ impl ParticleConfig {
 /// Particle filtering (Puri et al., <https://arxiv.org/abs/2502.01618>): N chains, resampled after
 /// every step in proportion to softmax(logit(score) / T).
 ///
-/// Complete chains are particles like the others: they are resampled, too, and chains that are not
-/// sampled again are dropped and give no answer. Chains cut short by a limit are no longer
-/// particles, and their places are sampled again from the rest. The search ends when every place
-/// belongs to a complete chain. All random numbers follow from the problem and the round.
+/// Complete chains are particles like the others: they are resampled, too. A chain that is not
+/// resampled is dropped and gives no answer. Chains cut short by a limit are no longer particles;
+/// their places go to the rest. The search ends when every place belongs to a complete chain. All
+/// random numbers follow from the problem and the round.
 #[derive(Debug, Clone)]
 pub struct Particle {
     n: usize,
@@ -47,7 +47,7 @@ pub struct Particle {
 }
 
 impl Particle {
-    /// Makes the filter of a valid configuration.
+    /// Makes the filter; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -76,21 +76,22 @@ impl Particle {
         });
         let cumulative: Vec<f64> = weights.collect();
 
-        // A stream for each round: a replayed search resamples the same particles.
+        // Each round has its own stream, so a repeated search resamples the same particles.
         let stream = child_stream(self.strategy_seed, self.round);
         self.round += 1;
         let mut counts = vec![0; field.len()];
         for place in 0..self.n {
             let at = uniform(child_stream(stream, place as u32)) * total;
             let particle = cumulative.partition_point(|&sum| sum <= at);
-            // Rounding may put `at` at the total, after the last particle.
+            // By rounding, `at` may equal the total, which is after the last particle.
             counts[particle.min(field.len() - 1)] += 1;
         }
         counts
     }
 }
 
-/// Returns the log-odds of a probability, finite for 0 and 1.
+/// Returns the log-odds of a probability; 0 and 1 are moved inside by 1e-6, so the result is
+/// finite.
 fn logit(probability: f32) -> f64 {
     const NEAR: f64 = 1e-6;
     let p = f64::from(probability).clamp(NEAR, 1.0 - NEAR);
@@ -114,7 +115,7 @@ impl Strategy for Particle {
         let new = nodes
             .iter()
             .filter(|&&id| is_open(id) || tree.node(id).is_complete());
-        // Copies hold a place each, so a text sampled k times has k times the weight.
+        // Each copy has a place, so a text sampled k times has k times the weight.
         field.extend(new.map(|&id| (id, tree.node(id).copies)));
         if !field.iter().any(|&(id, _)| is_open(id)) {
             return vec![Action::Done];
@@ -158,7 +159,7 @@ mod tests {
         })
     }
 
-    /// Makes children of the root with these scores; `true` for complete.
+    /// Makes children of the root with these scores; `true` for a complete child.
     fn tree(children: &[(f32, bool)]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
         let mut ids = Vec::new();

@@ -21,14 +21,14 @@ pub enum Balance {
     Paper,
 }
 
-/// The keys of [`Rebase`] in a configuration.
+/// The settings of [`Rebase`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct RebaseConfig {
     /// T of the softmax over chain scores; small values give nearly the whole width to the best
     /// chain.
     pub temperature: f32,
-    /// The rounding of the shares.
+    /// The way in which shares are rounded to whole numbers of children.
     pub balance: Balance,
 }
 
@@ -62,7 +62,7 @@ pub struct Rebase {
 }
 
 impl Rebase {
-    /// Makes the strategy for N chains with these keys, which are valid.
+    /// Makes the strategy for N chains; the keys must be valid.
     pub(super) fn new(n: usize, config: RebaseConfig, aggregation: Aggregation) -> Self {
         Self {
             config,
@@ -71,7 +71,7 @@ impl Rebase {
         }
     }
 
-    /// Gives a place of the width, for good, to each complete chain among `nodes`.
+    /// Takes a place of the width, for good, for each complete chain among `nodes`.
     pub(super) fn note_complete(&mut self, tree: &ChainTree, nodes: &[NodeId]) {
         let complete = nodes.iter().map(|&id| tree.node(id));
         let places: usize = complete
@@ -81,12 +81,12 @@ impl Rebase {
         self.width = self.width.saturating_sub(places);
     }
 
-    /// Returns the number of places that no complete chain has taken.
+    /// Returns the number of places that are left for open chains.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// Divides the width among the chains of `open`, best first; chains without a child are
+    /// Expands the chains of `open`, which are sorted best first; a chain with a share of 0 is
     /// dropped.
     pub(super) fn divide(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<Action> {
         let counts = self.allot(tree, open);
@@ -100,13 +100,14 @@ impl Rebase {
         actions
     }
 
-    /// Returns the number of children for each chain of `open`, which are sorted, best first.
+    /// Returns the number of children for each chain of `open`, which are sorted best first.
     pub(super) fn allot(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<usize> {
         let score = |id| f64::from(tree.chain_score(id, self.aggregation).unwrap_or(0.0));
         // Exponents relative to the best chain, whose weight is 1: the sum cannot vanish.
         let best = open.first().map_or(0.0, |&id| score(id));
         let temperature = f64::from(self.config.temperature);
-        // Copies count as separate chains, so that k samples of one text get what k texts would.
+        // Copies count as separate chains, so that k samples of one text get as much as k different
+        // texts.
         let mut owners = Vec::new();
         let mut weights = Vec::new();
         for (i, &id) in open.iter().enumerate() {
@@ -133,8 +134,8 @@ impl Rebase {
 fn fair(weights: &[f64], width: usize) -> Vec<usize> {
     let mut shares = vec![1; weights.len().min(width)];
     shares.resize(weights.len(), 0);
-    // A chain whose proportional share is below 1 keeps its minimum of 1. The `rich` chains before
-    // it divide the rest, which changes their shares, so the weakest of them is checked again.
+    // A chain whose proportional share is below 1 keeps its minimum of 1. Then the `rich` chains
+    // before it divide the rest. Their shares change, so the weakest of them is checked again.
     let mut rich = weights.len().min(width);
     let mut rest = width - rich;
     while rich > 1 && quota(&weights[..rich], rest, rich - 1) < 1.0 {
@@ -150,14 +151,15 @@ fn fair(weights: &[f64], width: usize) -> Vec<usize> {
     }
     let mut by_remainder: Vec<usize> = (0..rich).collect();
     by_remainder.sort_by(|&a, &b| quotas[b].fract().total_cmp(&quotas[a].fract()));
-    // Cycled, so that the whole width is given out even if more units are left than chains.
+    // In a cycle, since more places may be left than there are chains.
     for i in by_remainder.into_iter().cycle().take(rest) {
         shares[i] += 1;
     }
     shares
 }
 
-/// Returns the share of `weights[i]` in the `rest` and the minimum of 1 of each weight.
+/// Returns the proportional share of `weights[i]` if `rest` and one place for each weight are
+/// divided.
 fn quota(weights: &[f64], rest: usize, i: usize) -> f64 {
     let all: f64 = weights.iter().sum();
     (rest + weights.len()) as f64 * weights[i] / all
@@ -170,7 +172,8 @@ fn rounded_up(weights: &[f64], width: usize) -> Vec<usize> {
     for (i, weight) in weights.iter().enumerate() {
         let below: f64 = weights[i..].iter().sum();
         let part = (left as f64 * weight / below).ceil();
-        // The last weights may underflow to 0, and 0 / 0 is not a share.
+        // The last weights may underflow to 0; then `part` is 0 / 0 and the chain gets all that is
+        // left.
         let share = if part.is_nan() {
             left
         } else {

@@ -8,7 +8,7 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The keys of [`Refine`] in a configuration.
+/// The settings of [`Refine`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct RefineConfig {
@@ -23,7 +23,7 @@ impl Default for RefineConfig {
 }
 
 impl RefineConfig {
-    /// The most rounds. All chains of all rounds stay in memory.
+    /// The largest number of rounds: all chains of all rounds stay in memory.
     pub const MAX_ROUNDS: usize = 1000;
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
@@ -34,8 +34,9 @@ impl RefineConfig {
 /// Best-of-N whose chains are written again from their weakest step.
 ///
 /// N independent chains are written and scored. In each round, every complete chain is written
-/// again from its lowest-scored step (the first of several) to its end. The better chain of the two
-/// by score stays, the older one if they are equal, and the other gives no answer.
+/// again from its lowest-scored step (the first of several) to its end. Of the old and the new
+/// chain, the one with the higher score stays; the old one if they are equal. The other gives no
+/// answer.
 ///
 /// A chain whose steps all score 1 stays as it is. A chain cut short by a limit is not written
 /// again.
@@ -46,26 +47,27 @@ pub struct Refine {
     /// The number of rounds begun.
     round: usize,
     aggregation: Aggregation,
-    /// The node that all chains begin with.
+    /// The node that all chains begin with: the root or the last given step.
     start: NodeId,
-    /// Whether scores were requested and not seen yet.
+    /// Whether scores were requested that have not arrived yet.
     awaits_scores: bool,
     places: Vec<Place>,
 }
 
-/// One of the N chains, with the attempt to improve it.
+/// One of the N chains, with the attempt to improve the chain.
 #[derive(Debug, Clone, Default)]
 struct Place {
     /// The last node of the best complete chain so far.
     best: Option<NodeId>,
     /// The newest step of the chain that is being written.
     tip: Option<NodeId>,
-    /// The place of its next step: the parent, and the number among the parent's children.
+    /// The position of the chain's next step: the parent, and the index among the parent's
+    /// children.
     next: Option<(NodeId, usize)>,
 }
 
 impl Refine {
-    /// Makes the strategy of a valid configuration.
+    /// Makes the strategy; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -78,10 +80,10 @@ impl Refine {
         }
     }
 
-    /// Expands each of `parents` by one step, for the place that comes with it.
+    /// Expands each of `parents` by one step, which belongs to the place of the same entry.
     fn grow(&mut self, tree: &ChainTree, parents: Vec<(usize, NodeId)>) -> Vec<Action> {
-        // Several places may expand one parent: each has to know which of the new children is its
-        // own.
+        // Several places may expand one parent, so each place notes which of the new children is
+        // its own.
         let mut asked = BTreeMap::new();
         let mut actions = Vec::new();
         for (place, parent) in parents {
@@ -99,7 +101,8 @@ impl Refine {
         let mut open = Vec::new();
         for (i, place) in self.places.iter_mut().enumerate() {
             if let Some((parent, index)) = place.next.take() {
-                // A spent budget adds fewer steps than requested; such a place keeps its old tip.
+                // If the budget is spent, fewer steps are added than requested; a place without a
+                // step keeps its old tip.
                 let step = tree.node(parent).children.get(index).copied();
                 place.tip = step.or(place.tip);
             }
@@ -124,14 +127,13 @@ impl Refine {
             let Some(tip) = place.tip.take() else {
                 continue;
             };
-            // A chain without a score loses to any chain with one.
+            // A chain without a score loses to any scored chain.
             let score = |id| {
                 tree.chain_score(id, self.aggregation)
                     .unwrap_or(f32::NEG_INFINITY)
             };
             let complete = tree.node(tip).is_complete();
-            // Strictly better, or the older chain stays: rewriting must not replace a chain without
-            // need.
+            // Strictly better: an equal chain must not replace the older one without need.
             let (winner, loser) = match place.best {
                 None => (complete.then_some(tip), None),
                 Some(best) if complete && score(tip) > score(best) => (Some(tip), Some(best)),
@@ -140,8 +142,8 @@ impl Refine {
             if let (Some(winner), Some(loser)) = (winner, loser) {
                 dropped.extend(not_shared(tree, loser, winner));
             } else if winner.is_none() && self.rounds > 0 {
-                // Cut short by a limit: its steps will not be written again, so their caches can
-                // go.
+                // The chain was cut short by a limit. Its steps will not be written again, so their
+                // caches can go.
                 let path = tree.path(tip);
                 let sampled = path.into_iter().filter(|&id| id > self.start);
                 dropped.extend(sampled.filter(|&id| id != tip));
@@ -151,7 +153,7 @@ impl Refine {
         dropped.into_iter().map(Action::Prune).collect()
     }
 
-    /// Begins each chain again before its weakest step.
+    /// Starts each complete chain again before its weakest step.
     fn rewrite(&mut self, tree: &ChainTree) -> Vec<Action> {
         if self.round == self.rounds {
             return Vec::new();
@@ -176,7 +178,8 @@ fn weakest(tree: &ChainTree, end: NodeId, start: NodeId) -> Option<NodeId> {
     (score < 1.0).then_some(id)
 }
 
-/// Returns the nodes that only the losing chain has, without those that are pruned already.
+/// Returns the nodes of the losing chain that the winning chain does not contain and that are not
+/// pruned yet.
 fn not_shared(tree: &ChainTree, loser: NodeId, winner: NodeId) -> Vec<NodeId> {
     let winning = tree.path(winner);
     let mut nodes = tree.path(loser);
@@ -194,7 +197,7 @@ impl Strategy for Refine {
         false
     }
 
-    /// Any step may have to be replaced, which samples another child of the node before.
+    /// A step may be replaced, which samples another child of its parent.
     fn keeps_expanded(&self, _: NodeId) -> bool {
         self.rounds > 0
     }

@@ -1,12 +1,12 @@
-//! A scheduler in miniature, without models, for tests of strategies. It carries out actions,
-//! refuses what a scheduler may refuse, and counts.
+//! A small scheduler without models, for tests of strategies. It carries out actions, refuses
+//! actions that the real scheduler refuses, and counts steps and chains.
 
 use super::{Action, DecodeMode, Scoring, Start, Strategy};
 use crate::finish::Finish;
 use crate::stream::child_stream;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// A step as a [`World`] writes it.
+/// A step that a [`World`] writes, with its scores.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub text: String,
@@ -18,29 +18,27 @@ pub(super) struct Step {
     pub finish: Option<Finish>,
 }
 
-/// A function that writes the step of a node, whose parent, place and stream are known.
+/// A function that writes the step of a node. The node's parent, index and stream are known.
 pub(super) type Script = dyn Fn(&ChainTree, NodeId, DecodeMode) -> Step;
 
-/// A stand-in for the models, in which strategies are played.
+/// A replacement of the models, in which strategies are run.
 pub(super) struct World {
     pub script: Box<Script>,
-    /// The depth at which chains are cut off.
+    /// The depth at which chains are cut off ([`Finish::MaxSteps`]).
     pub max_steps: u32,
-    /// The most steps that may be sampled. Children beyond the limit are left out, and leaves
-    /// without children are dropped.
+    /// The most steps that may be sampled, as under a token budget. Children beyond the limit are
+    /// left out, and leaves without children are dropped.
     pub token_limit: usize,
     pub start: Start,
 }
 
-/// The record of a strategy that was played to its end.
+/// The record of a strategy that was run to its end.
 #[derive(Debug)]
 pub(super) struct Played {
     pub tree: ChainTree,
     /// The most nodes that were open, paused or growing at once.
     pub peak: usize,
-    /// The number of steps sampled.
     pub grown: usize,
-    /// All actions, in order.
     pub actions: Vec<Action>,
     /// The steps of all nodes, without pauses; the root has none.
     steps: Vec<Option<Step>>,
@@ -55,8 +53,8 @@ impl Played {
 }
 
 impl World {
-    /// Makes a world of hashed steps: few texts, so that siblings are often equal, any score, and
-    /// some ends, empty ends and cuts.
+    /// Makes a world of hashed steps. There are few texts, so siblings are often equal. Scores are
+    /// arbitrary, and some steps are empty, end the chain or cut it short.
     pub(super) fn random(seed: u64) -> Self {
         fn fraction(bits: u64) -> f32 {
             (bits % 1000) as f32 / 1000.0
@@ -68,7 +66,7 @@ impl World {
                 DecodeMode::Greedy => child_stream(above, u32::MAX),
                 _ => child_stream(node.stream ^ seed, 0),
             };
-            // Seven kinds of steps: siblings are equal often enough for merging to matter.
+            // Seven kinds of steps: siblings are equal often enough for merging to be tested.
             let kind = (draw % 7) as u32;
             let hash = child_stream(above, kind);
             let deep = node.depth >= 3;
@@ -105,7 +103,7 @@ impl World {
         }
     }
 
-    /// Plays the strategy until nothing is left to report.
+    /// Runs the strategy until no step is left to report.
     pub(super) fn play(&self, strategy: &mut dyn Strategy) -> Played {
         let mut played = Played {
             tree: ChainTree::new(),
@@ -128,7 +126,7 @@ impl World {
         panic!("the strategy does not end");
     }
 
-    /// Carries out actions and returns the nodes to report; none when the search has ended.
+    /// Carries out actions and returns the nodes to report; no nodes if the search has ended.
     fn round(
         &self,
         strategy: &dyn Strategy,
@@ -194,7 +192,7 @@ impl World {
         for &(node, _) in &growing {
             let twin = strategy.merges_siblings().then(|| played.merge(node));
             if let Some(twin) = twin.flatten() {
-                // A representative is reported again, unless it is new in this round.
+                // The representative is reported again, unless it is reported in this round anyway.
                 if growing.iter().all(|&(new, _)| new != twin) && !settled.contains(&twin) {
                     settled.push(twin);
                 }
@@ -211,7 +209,7 @@ impl World {
 }
 
 impl Played {
-    /// Drops open chains.
+    /// Prunes open chains, as the scheduler does at the end of a search.
     fn end(&mut self) {
         let ids: Vec<NodeId> = self.tree.nodes().map(|(id, _)| id).skip(1).collect();
         for id in ids {

@@ -3,7 +3,7 @@
 use crate::aggregation::Aggregation;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The outcome of giving slots to candidates.
+/// The chains with and without slots, after slots were given to candidates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Kept {
     /// Open and paused chains with a slot, each with its number of slots, best first.
@@ -26,8 +26,8 @@ pub(super) fn keep(
     place(tree, candidates, slots)
 }
 
-/// Gives `slots` to the chains of `ranked`, in this order. A finished chain gets slots, too, which
-/// stay empty.
+/// Gives `slots` to the chains of `ranked`, in this order. A finished chain takes slots, too, but
+/// no step is sampled for them.
 pub(super) fn place(tree: &ChainTree, ranked: Vec<NodeId>, slots: usize) -> Kept {
     let mut kept = Kept::default();
     let mut free = slots;
@@ -44,8 +44,8 @@ pub(super) fn place(tree: &ChainTree, ranked: Vec<NodeId>, slots: usize) -> Kept
     kept
 }
 
-/// Returns the number of steps to sample in a round of a beam of N chains: N, less the share of the
-/// slots of complete chains.
+/// Returns the number of steps to sample in a round of a beam: N, less the part for the slots of
+/// complete chains.
 pub(super) fn budget(n: usize, slots: usize, completed: usize) -> usize {
     let growing = slots.saturating_sub(completed);
     shares(n, slots).take(growing).sum()

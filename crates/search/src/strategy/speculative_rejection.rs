@@ -6,7 +6,7 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The keys of [`SpeculativeRejection`] in a configuration.
+/// The settings of [`SpeculativeRejection`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct SpeculativeRejectionConfig {
@@ -36,9 +36,9 @@ impl SpeculativeRejectionConfig {
 /// Speculative rejection: best-of-N that begins with as many chains as memory allows (Sun et al.,
 /// <https://arxiv.org/abs/2410.20290>).
 ///
-/// N chains grow one step at a time. When their next steps, estimated by the last ones, would no
-/// longer fit into memory, all chains are scored so far. The growing chains among the worst
-/// fraction alpha are dropped; finished chains count, but stay.
+/// N chains grow one step at a time. The next steps are assumed to be as long as the last ones.
+/// When they would no longer fit into memory, all chains are scored. The growing chains among the
+/// worst fraction alpha are dropped; finished chains are ranked, too, but stay.
 ///
 /// Each time at least one growing chain is dropped, and at least one chain stays. Shared prompts
 /// are not counted.
@@ -48,7 +48,7 @@ pub struct SpeculativeRejection {
     fraction: f32,
     aggregation: Aggregation,
     memory_tokens: usize,
-    /// Whether scores were requested and not seen yet.
+    /// Whether scores were requested that have not arrived yet.
     awaits_scores: bool,
     complete: Vec<NodeId>,
     /// Complete chains that are not scored yet.
@@ -56,7 +56,7 @@ pub struct SpeculativeRejection {
 }
 
 impl SpeculativeRejection {
-    /// Makes the strategy of a valid configuration.
+    /// Makes the strategy; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -86,8 +86,8 @@ impl SpeculativeRejection {
         let first_worst = ranked.len() - worst;
         let mut dropped = ranked.split_off(first_worst);
         dropped.retain(is_open);
-        // All of the worst have ended, and dropping them would free no memory: drop the worst
-        // growing chain instead.
+        // All of the worst fraction have ended, and dropping ended chains frees no memory. So the
+        // worst growing chain is dropped instead.
         if dropped.is_empty() && ranked.len() > 1 {
             let last = ranked.iter().rposition(is_open);
             dropped.extend(last.map(|at| ranked.remove(at)));
@@ -131,7 +131,8 @@ impl Strategy for SpeculativeRejection {
             self.complete.extend(ended);
             if !open.is_empty() && self.is_full(tree, &open) {
                 self.awaits_scores = true;
-                // Complete chains are scored in the same call, to be ranked with the growing ones.
+                // Complete chains are scored in the same call, so that they can be ranked with the
+                // growing ones.
                 open.append(&mut self.unscored);
                 open.sort_unstable();
                 return open.into_iter().map(Action::Score).collect();

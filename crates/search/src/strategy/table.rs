@@ -12,8 +12,8 @@ use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 
-/// A strategy's row in the table. Parsing, help, validation, the default configuration and the
-/// table in the README follow from the row.
+/// A strategy's row in the table: the source for parsing, help, validation, the default
+/// configuration and the table in the README.
 #[derive(Debug)]
 pub struct StrategySpec {
     /// The name in configurations, lower case with hyphens.
@@ -22,10 +22,10 @@ pub struct StrategySpec {
     pub summary: &'static str,
     /// The source, as a label and an address; `None` for a method without a paper.
     pub paper: Option<(&'static str, &'static str)>,
-    /// Whether M matters: the N chains of a round come from at most N/M chains.
+    /// Whether the key `m` matters: the N chains of a round continue at most N/M chains.
     pub uses_m: bool,
-    /// Whether the strategy works in rounds, with the default configuration
-    /// ([`Strategy::in_rounds`]). Only then steps can be decoded speculatively.
+    /// Whether the strategy works in rounds under the default configuration
+    /// ([`Strategy::in_rounds`]). Only strategies in rounds can decode steps speculatively.
     pub in_rounds: bool,
     /// Whether the strategy can reject chains in the middle of a step.
     pub rejects_early: bool,
@@ -35,13 +35,14 @@ pub struct StrategySpec {
     pub is_greedy: bool,
     /// The choice of the answer if the configuration does not set one.
     pub usual_choose: Choose,
-    /// Returns what makes a scorer indispensable under these settings, in words.
+    /// Returns the strategy or choice that cannot work without a scorer under these settings, in
+    /// words.
     pub(crate) needs_scorer: fn(&SearchConfig) -> Option<&'static str>,
     /// Whether the strategy asks for scores if there is a scorer.
     pub(crate) uses_scores: fn(&SearchConfig) -> bool,
     /// Returns the largest number of chains of one problem.
     pub(crate) chains: fn(&SearchConfig) -> usize,
-    /// Other names for this strategy, each with settings.
+    /// Names for this strategy with certain settings.
     pub(crate) presets: &'static [Preset],
     /// Makes the strategy for one problem.
     pub(crate) build: Build,
@@ -51,7 +52,7 @@ pub struct StrategySpec {
 type Build = fn(&SearchConfig, bool) -> Box<dyn Strategy>;
 
 impl StrategySpec {
-    /// Makes a row with the usual value in each field that a strategy may change.
+    /// Makes a row with the usual values; a strategy overrides the fields in which it differs.
     pub(super) const fn new(name: &'static str, summary: &'static str, build: Build) -> Self {
         Self {
             name,
@@ -72,19 +73,19 @@ impl StrategySpec {
     }
 }
 
-/// A name for a strategy together with common settings.
+/// A name for a strategy together with settings, such as "majority".
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
-    /// The name on the command line.
+    /// The name that replaces the strategy's name on the command line.
     pub name: &'static str,
     /// The strategy under these settings, in a few words.
     pub summary: &'static str,
-    /// Applies the settings; the strategy is set already.
+    /// Applies the settings to a configuration whose strategy is set already.
     pub apply: fn(&mut SearchConfig),
 }
 
 impl StrategyKind {
-    /// Returns the strategy's row in the table.
+    /// Returns the strategy's row in the table, which has its properties.
     pub fn spec(self) -> &'static StrategySpec {
         self.0
     }
@@ -107,7 +108,7 @@ impl fmt::Display for StrategyKind {
     }
 }
 
-// Rows are constants, which the compiler may copy: the name identifies a row, its address does not.
+// The compiler may copy constants, so a row is identified by its name and not by its address.
 impl PartialEq for StrategyKind {
     fn eq(&self, other: &Self) -> bool {
         self.name() == other.name()
@@ -169,7 +170,7 @@ impl StrategyName {
         })
     }
 
-    /// Returns the name as it is typed.
+    /// Returns the name as the user types it, lower case with hyphens.
     pub fn name(self) -> &'static str {
         self.preset.map_or(self.kind.name(), |preset| preset.name)
     }

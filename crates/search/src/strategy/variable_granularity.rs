@@ -8,7 +8,7 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId};
 
-/// The keys of [`VariableGranularity`] in a configuration.
+/// The settings of [`VariableGranularity`], a table in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct VariableGranularityConfig {
@@ -32,7 +32,7 @@ impl VariableGranularityConfig {
 ///
 /// The N/M chains with a slot grow by g - 1 steps without being scored or branched. Then each of
 /// them is branched M times, all new steps are scored at once, and the best N/M chains keep their
-/// slots. The first cycle begins with all slots at the problem, so it has g steps, too.
+/// slots. In the first cycle all slots grow from the root, so it has g steps, too.
 ///
 /// g = 1 is [`Beam`](super::Beam); a g beyond the length of chains is best-of-N/M.
 #[derive(Debug, Clone)]
@@ -47,17 +47,17 @@ pub struct VariableGranularity {
     unscored: Vec<NodeId>,
 }
 
-/// The work that the next report belongs to.
+/// The kind of steps or scores that the next call of `on_steps` reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Chains grow unscored, by this number of further steps before they branch.
+    /// Chains grow without being scored, for this number of further steps before they branch.
     Extending(usize),
     Branching,
     Scoring,
 }
 
 impl VariableGranularity {
-    /// Makes the strategy of a valid configuration.
+    /// Makes the strategy; the configuration must be valid.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -70,7 +70,7 @@ impl VariableGranularity {
         }
     }
 
-    /// Starts a cycle for the chains with a slot.
+    /// Starts a cycle of g steps for the chains with a slot.
     fn cycle(&mut self, chains: &[(NodeId, usize)], completed: usize) -> Vec<Action> {
         match self.granularity - 1 {
             0 => self.branch(chains, completed),
@@ -78,7 +78,7 @@ impl VariableGranularity {
         }
     }
 
-    /// Asks for one step for every slot. Chains that hold several slots branch here.
+    /// Asks for one step for every slot. A chain with several slots gets several children here.
     fn extend(&mut self, chains: &[(NodeId, usize)], steps: usize) -> Vec<Action> {
         self.stage = Stage::Extending(steps - 1);
         chains
@@ -105,13 +105,13 @@ impl VariableGranularity {
             .drain(..)
             .chain(open.iter().copied())
             .collect();
-        // In order of age, whichever chains ended during the extension.
+        // In order of age, so that the order does not depend on when chains ended.
         new.sort_unstable();
         new.into_iter().map(Action::Score).collect()
     }
 
     fn select(&mut self, tree: &ChainTree, open: Vec<NodeId>) -> Vec<Action> {
-        // Scoring may have cut a chain short, which then takes no slot.
+        // A chain that turned out too long for the scorer is cut short and takes no slot.
         self.complete.retain(|&id| tree.node(id).is_complete());
         let field = open.into_iter().chain(self.complete.clone()).collect();
         let kept = keep(tree, field, self.slots, self.aggregation);
@@ -123,7 +123,8 @@ impl VariableGranularity {
         pruned.chain(next).collect()
     }
 
-    /// Returns the number of slots of complete chains, while `growing` slots are in use.
+    /// Returns the number of slots of complete chains; `growing` of the slots belong to growing
+    /// chains.
     fn completed(&self, tree: &ChainTree, growing: usize) -> usize {
         let copies = self.complete.iter().map(|&id| tree.node(id).copies);
         copies
@@ -146,7 +147,8 @@ impl Strategy for VariableGranularity {
         if self.stage == Stage::Scoring {
             return self.select(tree, open);
         }
-        // Scored in the next call of the scorer, together with the branches.
+        // Chains that end now are scored in the next call of the scorer, together with the
+        // branches.
         let ended = nodes.iter().filter(|id| tree.node(**id).is_complete());
         self.unscored.extend(ended.clone());
         self.complete.extend(ended);

@@ -1,11 +1,10 @@
-//! Best-of-N with as many chains as a problem needs.
+//! Tests of best-of-N that samples only as many chains as a problem needs ([`AdaptiveN`]).
 
 use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// Writes chains of a single step that is an answer; every problem has its own rate of right
-/// answers.
+/// Writes a digit and then an answer with that digit. The rate of right answers differs by problem.
 fn said(place: &Place<'_>) -> Said {
     match place.depth {
         0 => Said::step(format!("{}\n", place.draw(1) % 10)),
@@ -13,7 +12,8 @@ fn said(place: &Place<'_>) -> Said {
     }
 }
 
-/// Scores a chain that begins with 9 as surely right, others as hardly right.
+/// Scores a chain that begins with 9 as almost surely right, and other chains as almost surely
+/// wrong.
 fn score(_: &Problem, before: &str, step: &str) -> f32 {
     if format!("{before}{step}").starts_with('9') {
         0.97
@@ -105,7 +105,7 @@ fn confidence_is_for_best_of_n_and_below_one() {
     };
     let error = lonely.validate().unwrap_err().to_string();
     assert!(error.contains("confidence"), "{error}");
-    // A setting that is set is written to the run file, and read again.
+    // A `sure_score` is written to the run file, and read again.
     let set = SearchConfig {
         sure_score: 0.5,
         ..adaptive(0.75)

@@ -1,4 +1,4 @@
-//! Token budgets that are never exceeded, votes that are decided early, answers that are withheld.
+//! Token budgets are never exceeded, votes may be decided early, and answers may be withheld.
 
 use beamgen_search::*;
 
@@ -25,7 +25,8 @@ fn a_budget_that_is_not_reached_changes_nothing() {
         let plain = run(&config, 10);
         let limited = run(&within(&config, 1_000_000), 10);
         for (a, b) in plain.iter().zip(&limited) {
-            // Samples under a budget are written in rounds, which the tree records.
+            // Under a budget, best-of-N works in rounds, and the tree records the round of each
+            // step. So `round` is not compared.
             let steps = |r: &ProblemResult| -> Vec<(Vec<u32>, String, Option<f32>, State)> {
                 let nodes = r.tree.nodes();
                 nodes
@@ -64,14 +65,14 @@ fn a_beam_spends_its_last_tokens_on_the_best() {
             .0
             .remove(0)
     };
-    // The chains have five steps of three tokens. Before the first step a chain is estimated at 140
-    // tokens, so a single chain begins. Then the estimate is 30, ten such steps, and after the
-    // fifth step the chain has an answer.
+    // The chains have five steps of three tokens. Before the first step the need of a chain is
+    // estimated at 140 tokens, so a single chain begins. Then it is estimated at 30, ten steps of
+    // that length. After its fifth step the chain has an answer.
     let result = solve_in(15);
     assert_eq!(result.ledger.generated_tokens, 15);
     assert!(result.answer.is_some());
     assert!(solve_in(14).answer.is_none());
-    // What exceeds the need of one chain goes to more chains.
+    // Tokens beyond the need of one chain go to more chains.
     let widest = |tokens| {
         let tree = solve_in(tokens).tree;
         let width = |depth| tree.nodes().filter(|(_, node)| node.depth == depth).count();
@@ -114,7 +115,8 @@ fn a_vote_that_is_decided_ends_with_the_same_answer() {
         for (a, b) in all.iter().zip(&stopped) {
             let class = |r: &ProblemResult| r.answer.as_deref().map(|a| Stated.class(a));
             if b.tree.nodes().all(|(_, n)| n.state != State::Pruned) {
-                // Only the search that may stop at a decided vote works in rounds.
+                // Only the search with `consensus` works in rounds, so the recorded rounds differ
+                // and are not compared.
                 let steps = |r: &ProblemResult| -> Vec<(Vec<u32>, State)> {
                     let nodes = r.tree.nodes();
                     nodes.map(|(_, n)| (n.tokens.clone(), n.state)).collect()
@@ -192,7 +194,7 @@ fn equal_beginnings_are_read_once() {
     };
     let sum: usize = results.iter().map(complete).sum();
     assert!((summary.ledger.scored_tokens as usize) < sum);
-    // And still every chain has scores of its own.
+    // Every chain still has its own scores.
     for result in &results {
         for chain in result.finished.iter().filter(|c| c.finish.is_complete()) {
             for id in result.tree.path(chain.node) {

@@ -4,7 +4,7 @@ use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// Serializes a result without its times.
+/// Returns a result as text, without its times, which differ from run to run.
 fn essence(mut result: ProblemResult) -> String {
     result.ledger.seconds = Seconds::default();
     format!("{result:?}")
@@ -54,7 +54,7 @@ fn one_seven_and_sixty_four_in_flight_give_the_same() {
     }
 }
 
-/// Steps that wait for memory may share other passes; trees and answers may not differ.
+/// Steps that wait for memory may be in other passes, but trees and answers must not differ.
 #[test]
 fn a_beam_short_of_memory_gives_the_same_in_any_company() {
     let trees = |in_flight, capacity| {

@@ -36,7 +36,7 @@ fn run_with_scorer(config: &SearchConfig, count: usize) -> Vec<ProblemResult> {
 fn rejected_chains_cost_tau_tokens_and_the_others_a_whole_step() {
     let results = run_with_scorer(&rejecting(8, 4, 2), 3);
     for result in results {
-        // Four rounds of eight steps, of which two continue after two tokens.
+        // Four rounds of eight steps: all get two tokens, and two of them get the other four.
         assert_eq!(result.ledger.generated_tokens, 4 * (8 * 2 + 2 * 4));
         let stored: usize = result.tree.nodes().map(|(_, n)| n.tokens.len()).sum();
         assert_eq!(stored as u64, result.ledger.generated_tokens);
@@ -54,7 +54,7 @@ fn a_partial_score_is_taken_and_taken_back() {
             }
             let rejected = node.tokens.len() == 2;
             assert_eq!(node.state == State::Pruned, rejected, "{id:?} {node:?}");
-            // The whole step is scored again, as if it had never been paused.
+            // The whole step has the same score as without a pause.
             let before: String = node.parent.map(|id| result.tree.text(id)).unwrap();
             let whole = random_score(&result.problem, &before, &node.text);
             if rejected {

@@ -7,7 +7,7 @@ use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// Returns every strategy, in its plain form and with each setting that can be combined with it.
+/// Returns each strategy by itself, and with each setting that can be combined with it.
 pub(crate) fn configs() -> Vec<SearchConfig> {
     let mut configs: Vec<SearchConfig> = StrategyKind::ALL
         .iter()
@@ -45,9 +45,9 @@ fn name(config: &SearchConfig) -> String {
 
 struct Run {
     results: Vec<ProblemResult>,
-    /// The most open, paused and growing nodes of one problem at once.
+    /// The largest number of open, paused and growing nodes that one problem had at once.
     live_chains: usize,
-    /// The most rows of a pass.
+    /// The largest number of rows in a pass.
     rows: usize,
 }
 
@@ -202,12 +202,13 @@ pub(crate) fn same_whatever_is_in_flight(
     }
 }
 
-/// If memory changes a result, the result reports that memory was short, whatever the strategy did
-/// with the chains that were lost.
+/// If memory changes a result, the result says that memory was short, even if the strategy dropped
+/// the lost chains.
 #[test]
 fn short_of_memory_a_result_is_the_same_or_marked() {
     for mut config in configs() {
-        // Set explicitly, since the default follows the size of the memory.
+        // Set explicitly: the default is the size of the memory, which would change the search
+        // itself.
         config.speculative_rejection.memory_tokens = 60;
         let plenty = run_in(&config, usize::MAX, 12).results;
         let (mut marked, mut same) = (0, 0);
@@ -240,7 +241,7 @@ fn whatever_the_memory_every_problem_ends() {
             let run = run_in(&config, capacity, 8);
             answered += run.results.iter().filter(|r| r.answer.is_some()).count();
         }
-        // The script itself cuts some chains short.
+        // Not all of the 160 problems: the script itself cuts some chains short.
         assert!(answered > 40, "{}: {answered} of 160", name(&config));
     }
 }

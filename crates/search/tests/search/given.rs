@@ -1,4 +1,4 @@
-//! Problems that give steps: chains continue from them as from sampled steps.
+//! Problems with given steps: chains continue from given steps as from sampled ones.
 
 use beamgen_search::*;
 
@@ -6,7 +6,7 @@ use crate::every_strategy::{configs, same_whatever_is_in_flight};
 use crate::scripted::*;
 use crate::stating::Found;
 
-/// Makes problems of which every second one gives two steps.
+/// Makes problems, every second of which has two given steps.
 fn some_given(count: usize) -> Vec<Problem> {
     let mut problems = problems(count);
     for problem in problems.iter_mut().step_by(2) {

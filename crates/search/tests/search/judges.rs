@@ -1,4 +1,4 @@
-//! Searches with several judges: their scores in the tree, their costs in the ledger.
+//! Searches with several judges, whose scores are in the tree and whose costs are in the ledger.
 
 use std::ops::ControlFlow;
 

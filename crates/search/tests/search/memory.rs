@@ -1,4 +1,4 @@
-//! Memory runs out: steps wait, chains are given up, and the run continues.
+//! Memory runs out: steps wait, chains are given up, but every run ends.
 
 use beamgen_search::*;
 
@@ -58,7 +58,7 @@ fn a_chain_without_memory_does_not_take_the_others_with_it() {
 fn memory_for_one_problem_is_enough_for_many() {
     let config = beam(8, 2);
     let (roomy, _) = solve_within(&config, usize::MAX);
-    // By itself no problem needs more than this.
+    // Enough memory for any one of the problems by itself.
     let enough = 8 * (PROMPT_TOKENS + 40 * MAX_STEP);
     let (tight, _) = solve_within(&config, enough);
     assert!(!tight.iter().any(has_no_memory_chain));

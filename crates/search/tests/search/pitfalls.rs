@@ -1,5 +1,5 @@
-//! Known pitfalls of step-wise beam search, each a regression test that is named after what it
-//! prevents. Pitfalls of reading a reward model are tested in the `prm` crate.
+//! Regression tests for known pitfalls of step-wise beam search; each test's comment names the
+//! pitfall. Pitfalls of reading a reward model are tested in the `prm` crate.
 
 use beamgen_search::*;
 
@@ -20,7 +20,7 @@ fn counting(depth: usize) -> impl Fn(&Place<'_>) -> Said {
     }
 }
 
-/// Makes a run whose steps are scored by their first digit.
+/// Makes a run in which a step's first digit is its score.
 fn digits<'a>(script: impl Fn(&Place<'_>) -> Said + 'a) -> Scripted<'a> {
     Scripted::new(script, |_, _, step| first_digit(step))
 }
@@ -124,7 +124,7 @@ fn p04_the_best_finished_chains_vote_not_the_first_and_none_votes_twice() {
     nodes.dedup();
     assert_eq!(nodes.len(), result.finished.len());
 
-    // A single finished chain stays the only one.
+    // A single finished chain stays the only one, without copies.
     let lonely = |place: &Place<'_>| match place.index {
         0 => Said::answer(1),
         _ => Said::end("never", Finish::StepCap),
@@ -135,7 +135,7 @@ fn p04_the_best_finished_chains_vote_not_the_first_and_none_votes_twice() {
     assert_eq!(results[0].finished.iter().filter(complete).count(), 1);
 }
 
-/// 5. Sampling the same text twice under one parent and continuing both.
+/// 5. Sampling the same text twice under one parent and continuing both copies.
 #[test]
 fn p05_siblings_with_the_same_text_are_one_candidate() {
     let script = |place: &Place<'_>| match place.depth {
@@ -151,12 +151,12 @@ fn p05_siblings_with_the_same_text_are_one_candidate() {
         .map(|(_, node)| node.state == State::Duplicate)
         .collect();
     assert_eq!(first, [false, true].repeat(4));
-    // Copies are not scored, and the remaining candidates share the whole budget.
+    // Copies are not scored, and the distinct steps share the whole width.
     assert!(scripts.scorer.reads.values().all(|&reads| reads == 1));
     assert_eq!(scripts.generator.rows[..6], [8; 6]);
 }
 
-/// 5, continued: the same text sampled when a node is expanded again.
+/// 5, continued: the same text is sampled when a node is expanded again.
 #[test]
 fn p05_a_step_that_is_drawn_again_later_is_a_copy() {
     let mut scripts = digits(|place| match place.depth {
@@ -182,8 +182,8 @@ fn p05_a_step_that_is_drawn_again_later_is_a_copy() {
     assert!(scripts.scorer.reads.values().all(|&reads| reads == 1));
 }
 
-/// Siblings that continue from different texts are not copies, and a scorer gets no tokens that
-/// contain more than the step's text.
+/// Siblings with different leftover bytes are not copies. A scorer gets no tokens that contain more
+/// than the step's text.
 #[test]
 fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
     let script = |place: &Place<'_>| match place.depth {
@@ -356,7 +356,7 @@ fn p11_every_sampled_token_is_in_the_ledger_of_its_problem() {
     }
 }
 
-/// 12. A separate run for every N.
+/// 12. Starting a separate run for every N.
 #[test]
 fn p12_one_best_of_n_run_serves_every_smaller_n() {
     let solved = |n: usize, choose: Choose| {
@@ -367,7 +367,8 @@ fn p12_one_best_of_n_run_serves_every_smaller_n() {
             ..best_of(n)
         };
         let mut results = scripts.solve(&config, problems(8)).0;
-        // A vote needs no scores of its own to be compared with a vote among scored chains.
+        // A vote does not ask for scores, so the scores of the large run are removed before the
+        // comparison.
         if choose == Choose::Majority {
             for chain in results.iter_mut().flat_map(|result| &mut result.finished) {
                 chain.score = None;

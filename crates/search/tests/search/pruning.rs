@@ -63,7 +63,7 @@ fn a_beam_prunes_what_ranks_below_its_cutoff() {
             let score = result.tree.chain_score(id, config.aggregation).unwrap();
             assert!(score <= cutoff, "{score} is above {cutoff}");
             assert!(rank > 1 && rank <= candidates, "{rank} of {candidates}");
-            // The step was requested in the round before.
+            // A step was requested in the round before it was pruned.
             assert_eq!(node.round, Some(round - 1));
             assert_eq!(node.depth + 1, round);
         }

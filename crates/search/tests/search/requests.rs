@@ -1,4 +1,4 @@
-//! Requests with their own settings, requests that end early or fail, and scores that arrive later.
+//! Requests with different settings, requests that end early or fail, and scores that arrive later.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -39,7 +39,7 @@ fn serve_intake(
     (results, summary)
 }
 
-/// Runs a generator and a scorer of which one is not scripted.
+/// Makes models of which one need not be scripted.
 fn models<'m>(generator: &'m mut dyn Generator, scorer: &'m mut dyn Scorer) -> Models<'m> {
     Models {
         generator,
@@ -56,7 +56,7 @@ fn settings(search: SearchConfig) -> Arc<Settings> {
     })
 }
 
-/// Returns three kinds of searches, in turn over `count` problems.
+/// Returns `count` requests with three kinds of searches in turn.
 fn mixed(count: usize) -> Vec<Request> {
     let ways = [beam(8, 2), best_of(5), beam(4, 4)].map(settings);
     let ways = ways.iter().cycle().cloned();
@@ -65,7 +65,8 @@ fn mixed(count: usize) -> Vec<Request> {
         .collect()
 }
 
-/// Removes from a result what depends on other problems: its place and the shared passes.
+/// Returns the parts of a result that must not depend on other problems; its index and the shared
+/// passes may.
 fn essence(result: &ProblemResult) -> (ChainTree, Option<String>, Option<f32>, u64) {
     let tokens = result.ledger.generated_tokens;
     (
@@ -381,7 +382,7 @@ fn scores_that_come_late_change_no_result() {
     assert!(overlapped, "no two batches were ever pending at once");
 }
 
-/// An intake with all requests from the start, and chains to be scored meanwhile.
+/// An intake that has all requests from the start, and chains to be scored while they run.
 struct Beside(VecDeque<Request>, VecDeque<GivenChain>);
 
 impl Intake for Beside {

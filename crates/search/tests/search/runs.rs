@@ -1,4 +1,4 @@
-//! A run as its caller sees it: delivery, events, errors, times.
+//! Tests of a run's interface: delivery, events, errors, times.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -201,7 +201,7 @@ fn a_strategy_that_asks_for_the_impossible_is_found_out() {
     );
 }
 
-/// A strategy may end the search while steps still grow; their cost is not forgotten.
+/// A strategy may end the search while steps grow; their tokens are in the ledger all the same.
 #[test]
 fn steps_dropped_in_the_middle_are_paid_for() {
     struct FirstOnly;
@@ -313,7 +313,7 @@ fn best_of_n_scores_each_finished_chain_in_one_read() {
     assert!(results[0].finished.iter().all(|c| c.score.is_some()));
 }
 
-/// Rows of a problem that is done or waits go to other problems, so that passes stay full.
+/// When a problem ends or waits, other problems use its rows, so that passes stay full.
 #[test]
 fn freed_rows_go_to_other_problems() {
     let config = SearchConfig {
@@ -383,7 +383,7 @@ fn the_observer_sees_the_life_of_every_chain() {
     assert_eq!(merged, count(&|node| node.state == State::Duplicate));
     assert_eq!(scored, count(&|node| node.score.is_some()));
     assert_eq!(pruned, count(&|node| node.state == State::Pruned));
-    // A finished duplicate had finished before it was recognised as a duplicate.
+    // A finished duplicate had ended before it was merged, so it made an event, too.
     assert!(ended >= count(&|node| node.finish().is_some()));
     assert_eq!(passes, summary.ledger.forward_passes);
 }

@@ -16,14 +16,15 @@ pub(crate) struct Place<'a> {
     pub before: &'a str,
     pub depth: usize,
     pub stream: u64,
-    /// The number among the siblings, from 0.
+    /// The index among the siblings, from 0.
     pub index: u32,
-    /// Whether the likeliest step is wanted, which must not depend on the stream.
+    /// Whether the likeliest step is asked for, which must not depend on the stream.
     pub greedy: bool,
 }
 
 impl Place<'_> {
-    /// Returns a random number that depends only on the problem and the stream.
+    /// Returns a random number that depends only on the problem, the stream (for a greedy step: the
+    /// text before) and `salt`.
     pub(crate) fn draw(&self, salt: u64) -> u64 {
         let stream = if self.greedy {
             self.before.len() as u64
@@ -68,7 +69,7 @@ impl Said {
 pub(crate) const PROMPT_TOKENS: usize = 10;
 pub(crate) const MAX_STEP: usize = 8;
 
-/// The tokens of a chain in the cache, shared between forks.
+/// Some tokens in the cache, shared between forks and counted once in `used`.
 struct Segment {
     tokens: usize,
     used: Rc<Cell<usize>>,
@@ -111,7 +112,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// Returns the step as it is after `tokens` of its tokens.
+    /// Returns the output for the first `tokens` tokens of the step.
     fn stepped(&self, id: u64, tokens: usize, finish: Option<Finish>, paused: bool) -> StepOutput {
         let chars = self.said.text.chars().count();
         let part = (chars * tokens).div_ceil(self.said.tokens);
@@ -163,13 +164,13 @@ impl<'a> ScriptedGenerator<'a> {
         }
     }
 
-    /// Makes a generator whose cache holds this many tokens.
+    /// Limits the generator's cache to this many tokens.
     pub(crate) fn with_capacity(mut self, tokens: usize) -> Self {
         self.capacity = tokens;
         self
     }
 
-    /// Returns the models of a run without a scorer.
+    /// Makes the models of a run without a scorer.
     pub(crate) fn unscored(&mut self) -> Models<'_> {
         Models {
             generator: self,
@@ -393,7 +394,8 @@ pub(crate) struct ScriptedScorer<'a> {
     judge: Judge<'a>,
     chains: HashMap<u64, (Problem, String, usize)>,
     next: u64,
-    /// The number of times that each chain's last step was read, by problem and chain text.
+    /// The number of times that the last step of a chain was read, by problem and text of the
+    /// chain.
     pub reads: BTreeMap<(String, String), usize>,
     pub calls: usize,
     pub tokens_read: usize,
@@ -503,7 +505,7 @@ impl Answers for Stated {
         answer.trim_start_matches('0').to_owned()
     }
 
-    // Scripts decide themselves where their chains end.
+    // A script decides where its chains end, so the text is not searched.
     fn is_stated(&self, _: &str, _: &[String], _: Border) -> bool {
         false
     }
@@ -625,7 +627,7 @@ pub(crate) fn solve(
     (results, summary)
 }
 
-/// Writes random steps: varied lengths, repeated texts, every way to finish.
+/// Writes random steps with various lengths, repeated texts and every reason to end.
 pub(crate) fn random_said(place: &Place<'_>) -> Said {
     let value = place.draw(1) % 5;
     let mut said = match place.draw(2) % 16 {
@@ -640,7 +642,7 @@ pub(crate) fn random_said(place: &Place<'_>) -> Said {
     said
 }
 
-/// Returns a score that depends only on the chain.
+/// Returns a score that depends only on the problem and the text of the chain.
 pub(crate) fn random_score(problem: &Problem, before: &str, step: &str) -> f32 {
     let text = Problem {
         id: problem.id.clone(),

@@ -1,4 +1,4 @@
-//! Speculative extension: results are the same bit for bit as without it.
+//! Speculative extension gives the same results, bit for bit, as a search without it.
 
 use beamgen_search::*;
 
@@ -82,7 +82,8 @@ fn what_is_written_ahead_never_takes_memory_from_what_is_asked_for() {
             let (early, _) = run(&ahead(&config), capacity, 6);
             let lacks = |c: &FinishedChain| c.finish == Finish::NoMemory;
             for (a, b) in plain.iter().zip(&early) {
-                // A problem that does not fit into memory by itself loses chains, which may differ.
+                // A problem that does not fit into memory by itself loses chains, possibly others
+                // than without speculation.
                 if !a.finished.iter().any(lacks) {
                     assert!(a.tree == b.tree, "capacity {capacity}");
                     compared += 1;

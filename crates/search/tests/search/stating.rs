@@ -1,4 +1,4 @@
-//! A chain ends where it states its answer, whether the generator or the search notices.
+//! A chain ends when it states its answer, whether the generator or the search detects the answer.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use beamgen_search::*;
 use crate::every_strategy::configs;
 use crate::scripted::*;
 
-/// [`Stated`] answers, with chains that end at any marker in the text.
+/// Answers as in [`Stated`], with chains that end when their text contains a marker.
 pub(crate) struct Found;
 
 impl Answers for Found {
