@@ -1,25 +1,51 @@
-"""A rater who knows the truth: rates chains by a checker's verdicts, through beamgen.annotate.
+"""A rater who knows the truth: rates chains by a checker's verdicts, by the keys of `beamgen annotate --terminal`.
 
-rate.py TRUTH CHAINS OUT ORDER SEED COUNT: TRUTH has the verdicts of `labels judge --checker exact`; the first COUNT ratings in
-this order are given. A step that the checker passes is 1, one that it fails -1, any other 0.
+rate.py BEAMGEN TRUTH CHAINS OUT ORDER SEED COUNT: TRUTH has the verdicts of `labels judge --checker exact`; the first COUNT
+ratings in this order are given. A step that the checker passes is 1, one that it fails -, any other 0.
 """
 
 import json
+import re
+import subprocess
 import sys
 
-import beamgen
-
-truth_path, chains, out, order, seed, count = sys.argv[1:]
+beamgen, truth_path, chains, out, order, seed, count = sys.argv[1:]
+# A verdict depends on the problem and the steps so far only.
 truth = {}
 with open(truth_path) as lines:
     for chain in map(json.loads, lines):
-        steps = chain["steps"]
-        verdicts = [step.get("verdicts", {}).get("exact") for step in steps]
-        truth[chain["problem"], tuple(step["text"] for step in steps)] = verdicts
+        texts = []
+        for step in chain["steps"]:
+            texts.append(step["text"].strip())
+            truth[chain["problem"].strip(), tuple(texts)] = step.get("verdicts", {}).get("exact")
 
-rating = beamgen.annotate(chains, out, rater="exact", order=order, seed=int(seed))
-for given, view in enumerate(rating):
-    if given == int(count):
-        break
-    verdict = truth[view.problem, tuple(step.text for step in view.steps)][view.step]
-    rating.rate(0 if verdict is None else 1 if verdict == "pass" else -1)
+command = [beamgen, "annotate", chains, "--out", out, "--rater", "exact", "--order", order, "--seed", seed, "--terminal"]
+rater = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def shown():
+    """The problem and the steps up to the one to rate; None after the last chain."""
+    problem, texts = [], []
+    for line in rater.stdout:
+        line = line.rstrip("\n")
+        if line.startswith("exact: chain "):
+            problem, texts = [], []
+            if "all chains are done" in line:
+                return None
+        elif step := re.match(r"([> ]) \[.\] \d+\. (.*)", line):
+            texts.append(step.group(2).strip())
+            if step.group(1) == ">":
+                return " ".join(problem), tuple(texts)
+        elif line and not line.startswith("(answer: "):
+            problem.append(line)
+    raise SystemExit("beamgen annotate ended early")
+
+
+given = 0
+while given < int(count) and (place := shown()):
+    verdict = truth[place]
+    rater.stdin.write("0\n" if verdict is None else "1\n" if verdict == "pass" else "-\n")
+    rater.stdin.flush()
+    given += 1
+rater.communicate("q\n")
+print(f"{given} ratings")

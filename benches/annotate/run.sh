@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The learning curve of people's ratings in the bundled world, with the exact checker as the rater: benches/annotate/run.sh W
 # (W: a folder for everything). COUNTS, ORDERS and SEEDS choose less of it, FROM=weak trains the first reward model further.
-# Needs python3 with the package beamgen.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../stages.sh"
@@ -23,7 +22,7 @@ for seed in $SEEDS; do
       name=$order-$count-$seed
       [ -e "$name/model.safetensors" ] && continue
       rm -rf "$name" "$name.jsonl"
-      python3 "$here/rate.py" truth.jsonl judged.jsonl "$name.jsonl" "$order" "$seed" "$count"
+      python3 "$here/rate.py" "$beamgen" truth.jsonl judged.jsonl "$name.jsonl" "$order" "$seed" "$count"
       stage "$name" "$beamgen" train prm --from "$FROM" --data "$name.jsonl" --rule rating --epochs "$EPOCHS" --seed "$seed" --out "$name"
     done
   done
