@@ -126,6 +126,15 @@ fn a_report_of_ten_thousand_steps_is_read_by_mouse_and_keyboard() {
     browser.open(&address);
     assert_accessible(&browser, "the list");
     keep(&browser, "large-list.png");
+    let list = "return [document.getElementById('columns').innerText.split(/\\s+/).join(' '), document.querySelector('.calibration').textContent, document.querySelector('.figures li').textContent]";
+    let list = browser.script(list);
+    assert_eq!(list[0], "outcome id problem answer score cost");
+    assert_eq!(list[2], "1problem");
+    let axes = list[1].as_str().expect("text");
+    assert!(
+        axes.contains("score of the chosen chain") && axes.contains("right answers"),
+        "{axes}"
+    );
 
     // Three clicks: the problem, the step that went wrong, the branch that was pruned.
     browser.click("a.problem-link");
@@ -146,6 +155,25 @@ fn a_report_of_ten_thousand_steps_is_read_by_mouse_and_keyboard() {
             .script("return document.querySelector('.counts').textContent")
             .as_str()
             .is_some_and(|text| text.replace('\u{202f}', "").contains("10000 steps"))
+    );
+
+    // The search is replayed by keys; a step of the last round is there again when it is asked for.
+    browser.script("document.querySelector('.replay input').focus()");
+    let standing = "return [document.querySelector('.replay .dim').textContent, document.querySelector('.counts b').textContent]";
+    for (key, text, steps) in [
+        ("\u{e012}", "after round 19 of 20", "9\u{202f}500"),
+        ("\u{e011}", "after round 1 of 20", "500"),
+        ("\u{e010}", "the result", "10\u{202f}000"),
+        ("\u{e012}", "after round 19 of 20", "9\u{202f}500"),
+    ] {
+        browser.press(&[key]);
+        assert_eq!(browser.script(standing), json!([text, steps]));
+    }
+    assert_accessible(&browser, "a replay");
+    browser.click(".findings button");
+    assert_eq!(
+        browser.script(standing),
+        json!(["the result", "10\u{202f}000"])
     );
 
     // Of 10,000 rows those in sight are elements; the last is reached by a key.
@@ -249,6 +277,8 @@ fn filters_and_folds_leave_what_is_asked_for() {
     browser.wait("return document.querySelectorAll('[role=treeitem]').length");
     let pruned = "return [...document.querySelectorAll('.row.pruned')].length";
     assert!(browser.script(pruned).as_u64() > Some(0));
+    let record: Value = serde_json::from_str(run.lines().nth(1).expect("a record")).expect("JSON");
+    replay(&browser, &record["tree"]);
     let choose = |value: &str| {
         browser.script(&format!(
             "const select = document.querySelector('.tools select'); select.value = '{value}';
@@ -258,7 +288,6 @@ fn filters_and_folds_leave_what_is_asked_for() {
     choose("alive");
     assert_eq!(browser.script(pruned), 0);
     choose("chosen");
-    let record: Value = serde_json::from_str(run.lines().nth(1).expect("a record")).expect("JSON");
     let rows = browser.script(
         "return [...document.querySelectorAll('.row .text')].map((row) => row.textContent)",
     );
@@ -278,6 +307,76 @@ fn filters_and_folds_leave_what_is_asked_for() {
         steps
     );
     assert_quiet(&browser, &address);
+}
+
+#[test]
+fn a_bench_begins_with_its_result_and_its_plots_are_readable_on_a_narrow_screen() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let place = Place::new();
+    let problems = place.run(&["problems", "--count", "3", "--seed", "5"]).ok();
+    place.write("p.jsonl", problems.stdout);
+    let bench = [
+        "bench",
+        "p.jsonl",
+        "--strategies",
+        "beam,majority",
+        "--n",
+        "4",
+        "--out",
+        "b",
+    ];
+    place.run(&bench).ok();
+    let address = format!("file://{}", place.path("b/index.html").display());
+    for (colours, width, height) in [("light", 1280, 900), ("dark", 390, 844)] {
+        browser.emulate(colours, width, height);
+        browser.open(&address);
+        let seen = browser.script(
+            "const plot = document.querySelector('.picture');
+             return [document.querySelector('h1 + p').textContent, plot.firstChild.clientWidth, plot.clientWidth,
+                 document.documentElement.scrollWidth];",
+        );
+        let result = seen[0].as_str().expect("text");
+        assert!(
+            result.starts_with("On p, ")
+                && result.contains("beam@4")
+                && result.contains("majority@4"),
+            "{result}"
+        );
+        // Letters of 11 px in plots of 1,080 px.
+        assert!(seen[1].as_u64() >= Some(860), "{seen}");
+        assert!(seen[2].as_u64() <= Some(u64::from(width)), "{seen}");
+        assert_eq!(seen[3], width, "the page does not scroll sideways");
+        assert_accessible(&browser, &format!("a bench, {colours}, {width}"));
+        keep(&browser, &format!("bench-{colours}-{width}.png"));
+    }
+    assert_quiet(&browser, &address);
+}
+
+/// At each place of the slider the page counts what the tree says was known after that round.
+fn replay(browser: &Browser, tree: &Value) {
+    let nodes = tree.as_array().expect("a tree");
+    let by = |turn: u64, round: &Value| round.as_u64().is_some_and(|round| round <= turn);
+    let turns = nodes.iter().filter_map(|node| node["round"].as_u64()).max();
+    let turns = turns.expect("rounds");
+    assert!(turns > 2);
+    for turn in 1..=turns {
+        let there = nodes.iter().filter(|node| by(turn, &node["round"]));
+        let pruned = there
+            .clone()
+            .filter(|node| by(turn, &node["pruned"]["round"]));
+        let counts = browser.script(&format!(
+            "const slider = document.querySelector('.replay input'); slider.value = {turn};
+             slider.dispatchEvent(new Event('input'));
+             return [...document.querySelectorAll('.counts b')].slice(0, 2).map((of) => Number(of.textContent));"
+        ));
+        assert_eq!(
+            counts,
+            json!([there.count(), pruned.count()]),
+            "round {turn} of {turns}"
+        );
+    }
 }
 
 #[cfg(feature = "serve")]
@@ -379,6 +478,11 @@ mod live {
                 .is_some_and(|text| text.contains("Answer") && text.contains("right")),
             "{verdict}"
         );
+        // The chosen chain stands there, and the search can be replayed.
+        let shown = "return [document.querySelectorAll('.detail .steps .chosen').length, document.querySelector('.replay').hidden]";
+        let shown = browser.script(shown);
+        assert!(shown[0].as_u64() > Some(1), "{shown}");
+        assert_eq!(shown[1], false);
         browser.script(
             "[...document.querySelectorAll('.tools button')].find((of) => of.textContent === 'Open all').click()",
         );
@@ -416,8 +520,38 @@ mod live {
             let wide = browser.script("return document.documentElement.scrollWidth");
             assert!(wide.as_u64() <= Some(u64::from(width)), "{wide} in {width}");
         }
+        // On a narrow screen a step that is clicked comes into sight as a whole, and the list is a click away.
+        browser.click(".row.pruned");
+        let read = browser.wait(
+            "const text = [...document.querySelectorAll('.detail .steps .full')].at(-1);
+             const box = text.getBoundingClientRect();
+             return text.scrollWidth <= text.clientWidth && box.top >= 0 && box.bottom <= innerHeight;",
+        );
+        assert_eq!(read, true);
+        browser.click(".back");
+        browser.wait("return document.activeElement.getAttribute('role') === 'treeitem'");
         browser.emulate("light", 1280, 900);
 
+        // A wrong answer comes with the questions that the page of a run has.
+        set(&browser, "n", "");
+        set(&browser, "m", "");
+        set(&browser, "strategy", "greedy");
+        browser.click("#go");
+        browser.wait(&format!("{} === 'Done.'", STATUS));
+        let asked = browser.script(
+            "return [document.querySelector('#result .verdict').textContent.includes('wrong'),
+                 [...document.querySelectorAll('#result dt')].map((of) => of.textContent)]",
+        );
+        let questions = [
+            "Which step went wrong?",
+            "Did the scorer see it?",
+            "Was a better branch pruned?",
+        ];
+        assert_eq!(asked, json!([true, questions]));
+        assert_accessible(&browser, "a wrong answer");
+        keep(&browser, "live-wrong.png");
+
+        set(&browser, "strategy", "beam");
         set(&browser, "n", "512");
         watch(&browser, true);
         browser.click("#go");
@@ -445,6 +579,10 @@ mod live {
         let served = Served::start(&place, &["serve", "--port", "0"]);
         browser.open(&served.address);
         browser.wait("return document.getElementById('samples').options.length > 10");
+        // The first sample is there at once.
+        let text = "return document.getElementById('text').value";
+        assert_ne!(browser.script(text), "");
+        browser.script("document.getElementById('text').value = ''");
         browser.click("#go");
         browser.wait(&format!("{}.startsWith('There is no problem yet')", STATUS));
         browser.script("document.getElementById('text').value = 'Mia has 3 pens.'");

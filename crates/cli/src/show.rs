@@ -6,8 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use beamgen::eval::{Record, RunFile, RunHeader};
 use beamgen::strategy::{ChainTree, Node, NodeId, PruneReason, State};
 use beamgen::{Aggregation, Problem};
-use beamgen_view::{Run, Search, aggregation, findings};
-use beamgen_world::{self as world, Checker, Verdict};
+use beamgen_view::{Run, Search, aggregation, by_world, findings};
 
 use crate::args::ShowArgs;
 use crate::failure::Failure;
@@ -34,7 +33,7 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
             name: &name.to_string_lossy(),
             header: &header,
             records: &records,
-            check: &is_right,
+            check: &by_world,
         });
         return write_file(path, page.as_bytes());
     }
@@ -61,13 +60,6 @@ fn last_of_each(lines: Vec<Record>) -> Vec<Record> {
         }
     }
     records
-}
-
-/// Whether the last step of a chain is right, for problems of the bundled world.
-fn is_right(problem: &str, chain: &[&str]) -> Option<bool> {
-    let mut checker = Checker::new(&world::parse(problem)?);
-    let verdicts = chain.iter().map(|step| checker.next(step));
-    Some(verdicts.last()? == Verdict::Right)
 }
 
 fn unknown(args: &ShowArgs, id: &str, records: &[Record]) -> Failure {
@@ -164,7 +156,7 @@ fn one(
         table.write(out)?;
         writeln!(out)?;
     }
-    let found = findings(record, &Search::of(record, aggregation, &is_right));
+    let found = findings(record, &Search::of(record, aggregation, &by_world));
     for finding in &found {
         let question = palette.paint(Ink::Bold, finding.question);
         let node = finding

@@ -1,7 +1,7 @@
 //! Solves equal problems under several strategies.
 //!
-//! A [`Plan`] describes the measurement, a [`Measurement`] runs it and a store keeps a raw row per
-//! problem. Reports are functions of the rows, so they can be drawn again at any time.
+//! A [`Plan`] describes the bench, and a [`Measurement`] runs it. A raw row is stored for each problem. Reports are
+//! functions of these rows, so they can be drawn again at any time.
 
 mod against;
 mod allocation;
@@ -9,6 +9,7 @@ mod audit;
 mod compare;
 mod csv;
 mod folder;
+mod headline;
 mod markdown;
 mod measure;
 mod measured;
@@ -37,18 +38,18 @@ use measured::{Measured, measured, measured_so_far};
 use crate::Error;
 use crate::rerank::Aggregated;
 
-/// Summarises the rows of a finished bench, by set and then by cell, with the choices of each
+/// Computes the tables of a finished bench: the summary of each cell on each set, and the choices of each
 /// aggregation.
 fn tables(outline: &Outline, rows: &[Row]) -> Result<(Vec<Summary>, Vec<Aggregated>), Error> {
     let measured = measured(outline, rows, "the rows".as_ref())?;
-    // Only the largest plain search of each kind keeps its chains, so most cells have no pool.
+    // Only the largest plain search of each kind keeps its chains, so few cells have a pool.
     let pools = measured.iter().filter_map(pools::Pools::of);
     let aggregated = pools.flat_map(|pool| pool.aggregated(&outline.sets[pool.set()].name));
     let aggregated = aggregated.collect();
     Ok((summed(outline, &measured), aggregated))
 }
 
-/// Summarises the rows of an unfinished bench: the cells that have any rows.
+/// Summarises an unfinished bench; cells without rows are left out.
 fn summaries_so_far(outline: &Outline, rows: &[Row]) -> Vec<Summary> {
     summed(outline, &measured_so_far(outline, rows))
 }

@@ -6,6 +6,7 @@ use beamgen::eval::{Record, Spent, Verdict};
 use beamgen::generator::TokenLogprobs;
 use beamgen::result::{FinishedChain, Stopped};
 use beamgen::strategy::{Finish, NodeId};
+use beamgen_view::{Finding, Search, by_world, findings};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -68,6 +69,9 @@ struct Twin<'a> {
     record: Record,
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<Stopped>,
+    /// Explanations of a wrong or unsound answer, with the ids of steps of the tree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<Finding>,
 }
 
 /// The note on a problem of a kind that the bundled models were not trained on.
@@ -288,6 +292,11 @@ impl Solved {
         // Whole steps of a given beginning of the answer (a prefix) count as given steps.
         record.given = result.chosen.map_or(0, |node| given_steps(result, node));
         let spent = record.ledger.clone();
+        let findings = if ask.tree {
+            findings(&record, &Search::of(&record, search.aggregation, &by_world))
+        } else {
+            Vec::new()
+        };
         let twin = Twin {
             model: &ask.model,
             strategy: search.strategy.name(),
@@ -296,6 +305,7 @@ impl Solved {
             seed: part.seed,
             record,
             stopped: result.stopped,
+            findings,
         };
         let choices = nodes.iter().enumerate();
         let choices = choices.map(|(at, &node)| Choice::new(app, ask, &done, at, node));

@@ -25,26 +25,59 @@ class Chains {
   }
 
   clear() {
+    this.loaded = { list: [], chosen: null };
+    this.collapsed = new Set();
+    this.opened = new Set();
+    this.turn = null;
+    this.turns = 0;
+    this.empty();
+    this.add({ id: 0, parent: null, text: "", state: "expanded" });
+  }
+
+  empty() {
     this.byId = new Map();
     this.chosen = new Set();
-    this.collapsed = new Set();
     this.groups = new Map();
-    this.opened = new Set();
     this.deepest = 0;
-    this.add({ id: 0, parent: null, text: "", state: "expanded" });
   }
 
   /** All steps at once; `chosen` is the last step of the chosen chain, or null. */
   load(list, chosen) {
     this.clear();
-    this.byId.clear();
-    list.forEach((node, id) => {
+    this.loaded = { list, chosen };
+    this.inRounds = list.some((node) => node.round != null);
+    this.replay(null);
+    for (const node of this.byId.values()) this.turns = Math.max(this.turns, this.turnOf(node));
+    if (list.length > LARGE) this.collapseDead();
+  }
+
+  /** Shows the loaded search as it stood after a turn, or with null as it ended. */
+  replay(turn) {
+    this.turn = turn;
+    this.empty();
+    this.loaded.list.forEach((node, id) => {
       const tokens = Array.isArray(node.tokens) ? node.tokens.length : node.tokens;
       this.add({ ...node, id, tokens });
+      const added = this.byId.get(id);
+      if (turn === null || !added) return;
+      if (this.turnOf(added) > turn) this.remove(added);
+      else if ((node.pruned?.round ?? 0) > turn) this.change(id, { state: "open", pruned: null });
     });
-    this.choose(chosen);
+    this.choose(turn === null ? this.loaded.chosen : null);
     this.settle();
-    if (list.length > LARGE) this.collapseDead();
+  }
+
+  /** The round in which a step was asked for; its depth if the strategy does not work in rounds. */
+  turnOf(node) {
+    // Steps that were given have no round, and are there from the beginning.
+    return this.inRounds ? node.round ?? 0 : node.depth;
+  }
+
+  remove(node) {
+    const { children } = this.byId.get(node.parent);
+    this.byId.delete(node.id);
+    const at = children.indexOf(node);
+    if (at >= 0) children.splice(at, 1);
   }
 
   /** Adds a step after its parent, which must exist. Siblings stay in the order of their ids. */

@@ -10,6 +10,11 @@ class Detail {
     this.show(null, null);
   }
 
+  /** Brings the chain into sight where it stands below the steps. */
+  reveal() {
+    if (matchMedia("(max-width: 900px)").matches) this.element.scrollIntoView({ block: "start" });
+  }
+
   /** Shows the chain that ends with `id`, next to the pinned chain if there is one. */
   show(id, pinned) {
     const node = this.chains.get(id);
@@ -38,7 +43,7 @@ class Detail {
       why ?? "",
       this.facts(node),
       el("ol", "steps", ...path.map((step) => this.step(step))),
-      el("p", "buttons", pin, save),
+      el("p", "buttons", pin, save, button("Back to the steps", () => this.on.back(), "plain back")),
       this.siblings(node) ?? "",
     );
   }

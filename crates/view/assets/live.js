@@ -89,6 +89,11 @@ class Live {
       ...this.problems.map((problem, at) => option(`${problem.id}: ${problem.text.slice(0, 70)}`, at)),
     );
     this.samples.disabled = this.problems.length === 0;
+    // A first visitor has something to solve.
+    if (this.problems.length > 0 && this.text.value === "") {
+      this.samples.value = 0;
+      this.text.value = this.problems[0].text;
+    }
   }
 
   /** The description of the chosen preset, if the server sends one. */
@@ -289,7 +294,9 @@ class Live {
     if (told.unsound) line.append(el("span", "bad", ` Unsound: step ${told.unsound.step + 1}, ${told.unsound.source}: ${told.unsound.reason}.`));
     if (told.note) line.append(el("span", "dim", ` (${told.note})`));
     if (told.stopped) line.append(`, ended early (${told.stopped})`);
-    this.result.replaceChildren(line);
+    this.result.replaceChildren(line, this.view.questions(told.findings));
+    // The reader may be at another chain already.
+    if (this.view.selected === null && this.view.chains.get(info.chosen)) this.view.go(info.chosen);
     this.say("Done.");
   }
 }

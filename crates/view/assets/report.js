@@ -72,6 +72,7 @@ class Report {
     this.shown = shown;
     const items = document.getElementById("problems");
     items.replaceChildren(...shown.map((problem) => this.item(problem)));
+    document.getElementById("columns").hidden = shown.length === 0;
     document.getElementById("found").textContent = `${grouped(shown.length)} of ${grouped(this.problems.length)}`;
   }
 
@@ -129,7 +130,7 @@ class Report {
       ...(problem.context ?? []).map((text) => el("p", "problem-text dim", text.trim())),
       el("p", "problem-text", problem.problem.trim()),
       this.verdict(problem),
-      this.findings(problem),
+      this.view.questions(problem.findings),
       problem.tree ? "" : el("p", "dim", "The run was saved without --tree, so only the chosen chain is shown."),
       this.view.element,
     );
@@ -149,25 +150,6 @@ class Report {
     if (problem.given) line.append(`, first ${problem.given} step${problem.given === 1 ? "" : "s"} given`);
     if (problem.error) line.append(el("span", "bad", ` ${problem.error}`));
     return line;
-  }
-
-  /** The three questions about a wrong answer, each with the steps to look at. */
-  findings(problem) {
-    if (!problem.findings?.length) return "";
-    const list = el("dl", "findings");
-    for (const { question, answer, node, rival } of problem.findings) {
-      const said = el("dd", null, answer);
-      if (node != null) {
-        said.append(el("q", null, oneLine(this.view.chains.get(node))));
-        const buttons = el("p", "buttons", button("Show the step", () => this.view.go(node)));
-        if (rival && problem.chosen != null) {
-          buttons.append(button("Compare with the chosen chain", () => this.view.compareWith(problem.chosen, node)));
-        }
-        said.append(buttons);
-      }
-      list.append(el("div", "card", el("dt", null, question), said));
-    }
-    return list;
   }
 }
 

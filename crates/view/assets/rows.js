@@ -223,6 +223,14 @@ class TreeRows {
     this.elements.get(row.node.id)?.focus({ preventScroll: true });
   }
 
+  /** Gives the focus to the active row and returns its index. */
+  focusActive() {
+    const index = this.indexOf.get(this.active);
+    this.focus(index ?? 0);
+    this.element.scrollIntoView({ block: "nearest" });
+    return index;
+  }
+
   toggle(id, isOpen) {
     this.chains.setOpen(id, isOpen);
     this.refresh();

@@ -1,5 +1,6 @@
 // The view of one search: counts, answers, the map, the rows and a chain to read. It is given a
-// finished search at once (`load`) or events as they come (`apply`, `finish`).
+// finished search at once (`load`), or events as they come and then the finished search (`renew`).
+// A finished search can be replayed round by round.
 
 class SearchView {
   /** `name()` is the stem of exported files. */
@@ -9,7 +10,15 @@ class SearchView {
     this.info = {};
     this.selected = null;
     this.pinned = null;
-    const on = { read: (id) => this.read(id), pin: (id) => this.pin(id), name };
+    const on = {
+      read: (id) => {
+        this.read(id);
+        this.detail.reveal();
+      },
+      pin: (id) => this.pin(id),
+      back: () => this.rows.show(this.rows.focusActive()),
+      name,
+    };
     this.rows = new TreeRows(this.chains, on);
     this.map = new Overview(this.chains, (id) => this.go(id));
     this.detail = new Detail(this.chains, on);
@@ -26,6 +35,13 @@ class SearchView {
       this.rows.filter = this.map.filter = this.filter.value;
       this.refresh();
     });
+    this.slider = el("input");
+    this.slider.type = "range";
+    this.slider.min = 1;
+    this.slider.addEventListener("input", () => this.turn());
+    this.standing = el("span", "dim");
+    this.replay = el("p", "replay", el("label", null, "Replay ", this.slider), this.standing);
+    this.replay.hidden = true;
     const tools = el(
       "div",
       "tools",
@@ -34,7 +50,7 @@ class SearchView {
       button("Fold pruned", () => this.fold(true)),
       button("Export JSON", () => download(`${name()}.json`, this.exported())),
     );
-    const left = el("div", "left", this.map.element, tools, this.rows.element, legend());
+    const left = el("div", "left", this.map.element, this.replay, tools, this.rows.element, legend());
     const right = el("div", "right", this.answers, this.detail.element);
     this.element = el("div", "search-view", this.counts, left, right);
     this.refresh();
@@ -45,6 +61,7 @@ class SearchView {
     this.info = info;
     this.forget();
     this.chains.load(nodes, info.chosen);
+    this.rewind();
     this.refresh();
     this.rows.element.scrollTop = 0;
     this.detail.show(null, null);
@@ -68,6 +85,32 @@ class SearchView {
     this.selected = this.map.selected = this.rows.selected = now(selected);
     this.pinned = this.rows.pinned = now(pinned);
     this.rows.renew(now(active));
+    this.rewind();
+  }
+
+  /** Sets the slider to the end of a finished search; one that is watched has no slider. */
+  rewind() {
+    const { turns } = this.chains;
+    this.replay.hidden = turns < 2;
+    this.slider.max = this.slider.value = turns;
+    this.stand();
+  }
+
+  /** Shows the search as it stood at the slider's place. */
+  turn() {
+    const turn = Number(this.slider.value);
+    this.chains.replay(turn < this.chains.turns ? turn : null);
+    this.rows.renew(this.rows.active);
+    this.stand();
+    this.refresh();
+    this.detail.show(this.selected, this.pinned);
+  }
+
+  stand() {
+    const { turn, turns, inRounds } = this.chains;
+    const text = turn === null ? "the result" : `after ${inRounds ? "round" : "step"} ${turn} of ${turns}`;
+    this.standing.textContent = text;
+    this.slider.setAttribute("aria-valuetext", text);
   }
 
   /** Forgets everything, before a search that is watched. */
@@ -75,6 +118,7 @@ class SearchView {
     this.info = {};
     this.forget();
     this.chains.clear();
+    this.rewind();
     this.refresh();
     this.detail.show(null, null);
   }
@@ -108,23 +152,26 @@ class SearchView {
 
   count() {
     const counts = this.chains.counts();
-    const { ledger } = this.info;
+    // What the search spent in all is known of its end only.
+    const { ledger, tokens, seconds: elapsed } = this.chains.turn === null ? this.info : {};
     const parts = [
-      [counts.steps, "steps"],
-      [counts.pruned, "pruned"],
-      [counts.duplicates, "duplicates folded"],
-      [counts.ended, "chains ended"],
-      [ledger?.generated_tokens ?? this.info.tokens ?? counts.tokens, "tokens"],
+      [counts.steps, "step", "steps"],
+      [counts.pruned, "pruned", "pruned"],
+      [counts.duplicates, "duplicate folded", "duplicates folded"],
+      [counts.ended, "chain ended", "chains ended"],
+      [ledger?.generated_tokens ?? tokens ?? counts.tokens, "token", "tokens"],
     ];
     this.counts.replaceChildren();
-    for (const [value, name] of parts) this.counts.append(el("span", null, el("b", null, grouped(value)), ` ${name}`));
-    const seconds = this.info.seconds ?? ledger?.seconds;
+    for (const [value, one, many] of parts) {
+      this.counts.append(el("span", null, el("b", null, grouped(value)), ` ${value === 1 ? one : many}`));
+    }
+    const seconds = elapsed ?? ledger?.seconds;
     if (seconds != null) this.counts.append(el("span", null, el("b", null, seconds.toFixed(2)), " s"));
   }
 
   /** The answers with their votes. */
   tally() {
-    const answers = this.info.answers ?? [];
+    const answers = this.chains.turn === null ? this.info.answers ?? [] : [];
     this.answers.hidden = answers.length === 0;
     const all = answers.reduce((sum, answer) => sum + answer.votes, 0);
     const body = el("tbody");
@@ -132,7 +179,7 @@ class SearchView {
       const bar = el("span", "votes");
       const share = el("span", "share");
       share.style.width = `${(100 * answer.votes) / Math.max(1, all)}%`;
-      bar.append(share, el("span", "number", String(answer.votes)));
+      bar.append(el("span", "number", String(answer.votes)), el("span", "track", share));
       const isThere = answer.node != null && this.chains.get(answer.node);
       const name = isThere ? button("", () => this.go(answer.node), "link") : el("span");
       name.append(visible(answer.answer) || "(empty)");
@@ -166,10 +213,17 @@ class SearchView {
 
   /** Reads a step's chain and brings the step into sight. */
   go(id) {
+    if (!this.chains.get(id)) this.toEnd();
     this.rows.reveal(id);
     this.rows.setActive(id);
     if (this.rows.filter !== this.filter.value) this.refresh();
     this.read(id);
+  }
+
+  /** Ends a replay, in which a step may not have been sampled yet. */
+  toEnd() {
+    this.slider.value = this.chains.turns;
+    this.turn();
   }
 
   /** Pins a chain; one that is pinned is let go. */
@@ -185,6 +239,26 @@ class SearchView {
   compareWith(a, b) {
     this.pinned = this.rows.pinned = a;
     this.go(b);
+  }
+
+  /** The questions about an answer (src/findings.rs), each with the steps to look at. */
+  questions(findings) {
+    if (!findings?.length) return "";
+    const list = el("dl", "findings");
+    const { chosen } = this.info;
+    for (const { question, answer, node, rival } of findings) {
+      const said = el("dd", null, answer);
+      if (node != null) {
+        said.append(el("q", null, oneLine(this.chains.get(node))));
+        const buttons = el("p", "buttons", button("Show the step", () => this.go(node)));
+        if (rival && chosen != null) {
+          buttons.append(button("Compare with the chosen chain", () => this.compareWith(chosen, node)));
+        }
+        said.append(buttons);
+      }
+      list.append(el("div", "card", el("dt", null, question), said));
+    }
+    return list;
   }
 
   fold(isFolded) {

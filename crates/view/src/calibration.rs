@@ -17,7 +17,7 @@ const WIDE: f64 = 380.0;
 /// The height of the plotting area, in SVG units.
 const HIGH: f64 = 170.0;
 /// The space left of the plotting area for its labels, in SVG units.
-const LEFT: f64 = 46.0;
+const LEFT: f64 = 62.0;
 /// The space above the plotting area, in SVG units.
 const TOP: f64 = 10.0;
 /// The height of the right and of the wrong half of the histogram, in SVG units.
@@ -63,7 +63,7 @@ pub(crate) fn calibration(records: &[Record]) -> Option<String> {
 fn picture(html: &mut String, bins: &[Bin], histogram: &[(usize, usize)]) {
     let x = |share: f64| LEFT + share * WIDE;
     let y = |share: f64| TOP + (1.0 - share) * HIGH;
-    let middle = TOP + HIGH + 30.0 + BAR;
+    let middle = TOP + HIGH + 46.0 + BAR;
     let (width, height) = (LEFT + WIDE + 12.0, middle + BAR + 20.0);
     let _ = writeln!(
         html,
@@ -91,6 +91,14 @@ fn picture(html: &mut String, bins: &[Bin], histogram: &[(usize, usize)]) {
         y(0.0),
         x(1.0),
         y(1.0)
+    );
+    let _ = writeln!(
+        html,
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">score of the chosen chain</text>\
+         <text transform=\"translate(12 {}) rotate(-90)\" text-anchor=\"middle\">right answers</text>",
+        x(0.5),
+        TOP + HIGH + 32.0,
+        y(0.5)
     );
     for bin in bins {
         let (at, right) = (x(bin.score), y(bin.label.value));

@@ -12,17 +12,30 @@ use crate::page::{May, Page};
 #[must_use]
 pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
     let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).flat_map(|event| match event {
+        // A plot keeps a readable size on a narrow screen and scrolls, too.
         Event::Start(Tag::Image {
             link_type,
             dest_url,
             title,
             id,
-        }) => vec![Event::Start(Tag::Image {
-            link_type,
-            dest_url: inlined(dest_url.into_static(), picture),
-            title,
-            id,
-        })],
+        }) => vec![
+            Event::InlineHtml(
+                "<span class=\"wide picture\" role=\"group\" aria-label=\"Plot\" tabindex=\"0\">"
+                    .into(),
+            ),
+            Event::Start(Tag::Image {
+                link_type,
+                dest_url: inlined(dest_url.into_static(), picture),
+                title,
+                id,
+            }),
+        ],
+        Event::End(TagEnd::Image) => {
+            vec![
+                Event::End(TagEnd::Image),
+                Event::InlineHtml("</span>".into()),
+            ]
+        }
         // A wide table scrolls within its own region; `tabindex` makes the region scroll by keys,
         // too.
         Event::Start(Tag::Table(columns)) => vec![

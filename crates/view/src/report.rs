@@ -91,6 +91,8 @@ fn body(run: &Run<'_>) -> String {
          <label>Show <select id=\"only\"><option value=\"\">all outcomes</option></select></label>\n\
          <label>Find <input id=\"find\" type=\"search\" placeholder=\"id or words\"></label>\n\
          <span id=\"found\" class=\"dim\" role=\"status\"></span>\n</div>\n\
+         <p id=\"columns\" class=\"columns\"><span>outcome</span><span>id</span><span>problem</span><span>answer</span>\
+         <span>score</span><span>cost</span></p>\n\
          <ul id=\"problems\" class=\"problems\"></ul>\n</section>\n\
          <section id=\"problem\" aria-label=\"Problem\" hidden></section>\n\
          <noscript><p>This page needs JavaScript to show its problems.</p></noscript>\n</main>\n",
@@ -127,7 +129,12 @@ fn figures(html: &mut String, records: &[Record]) {
     let mut figure = |value: String, name: &str| {
         let _ = writeln!(html, "<li><b>{value}</b><span>{name}</span></li>");
     };
-    figure(records.len().to_string(), "problems");
+    let problems = if records.len() == 1 {
+        "problem"
+    } else {
+        "problems"
+    };
+    figure(records.len().to_string(), problems);
     if let Some(accuracy) = share(right, grades().count()) {
         let percent = [accuracy.mean, accuracy.low, accuracy.high];
         let [mean, low, high] = percent.map(|share| share * 100.0);

@@ -10,6 +10,7 @@ use beamgen::eval::pool::SUBSETS;
 
 use crate::bench::allocation::{Allocation, Choice, Outcome};
 use crate::bench::compare::Difference;
+use crate::bench::headline::Headline;
 use crate::bench::outline::{Outline, SetOutline};
 use crate::bench::pools::{AtK, PoolCurve};
 use crate::bench::report::Report;
@@ -20,10 +21,9 @@ use crate::report::markdown::{Column, between, code, columns, points, table};
 use crate::rerank::{AGGREGATIONS, Aggregated, Share};
 use crate::{counted, grouped, percent};
 
-/// Writes the whole report in Markdown.
 pub(super) fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
     let mut out = String::new();
-    head(&mut out, about, outline);
+    head(&mut out, about, outline, report);
     for (number, set) in outline.sets.iter().enumerate() {
         let _ = writeln!(out, "\n## Problems: {}\n", set.name);
         let rows = report.summary.iter().filter(|row| row.set == set.name);
@@ -70,7 +70,7 @@ const SETS: [Column<SetOutline>; 3] = [
     ("from", |set| code(&set.source)),
 ];
 
-fn head(out: &mut String, about: &About, outline: &Outline) {
+fn head(out: &mut String, about: &About, outline: &Outline, report: &Report) {
     let in_flight: Vec<usize> = outline
         .cells
         .iter()
@@ -86,12 +86,15 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
         format!("{least} to {most}")
     };
     let seeds = counted(outline.seeds, "seed", "seeds");
-    out.push_str(&about.heading(&format!("Bench of {}", about.date())));
+    let result = report.headline.iter().map(Headline::sentence);
+    let result = result.collect::<Vec<_>>().join("\n\n");
+    out.push_str(&about.heading(&format!("Bench of {}", about.date()), &result));
     columns(out, &SETS, outline.sets.iter());
     let _ = write!(
         out,
         "\n{seeds}, {in_flight} problems in flight. `name@N` is a run with N chains a problem. Accuracies are means over \
-         problems and seeds; every interval is a 95 % interval over problems: \
+         problems and seeds; every interval is a 95 % interval over problems (that of the first sentence does not allow for having \
+         chosen the two best of these runs): \
          Wilson's for plain shares and where all problems agree, else a percentile bootstrap. Tokens, passes and seconds are \
          per problem: \"generated\" were sampled, pruned ones too; \"scored\" were read by the reward model, its copy of the \
          prompt included; \"passes\" are generator passes in which the problem had a row. Peak KV is the cache of both \
@@ -127,7 +130,7 @@ fn compared(out: &mut String, pairs: &[&Difference]) {
     columns(out, &COMPARED, pairs.iter().copied());
 }
 
-/// Writes a share, or `-` where the samples lack the scores for it.
+/// Formats a share, or returns `-` if it cannot be computed without scores.
 fn optional(of: Option<Share>) -> String {
     of.map_or("-".to_owned(), Share::shown)
 }
@@ -165,7 +168,7 @@ fn aggregated(out: &mut String, pool: &str, rows: &[&Aggregated]) {
     columns(out, &AGGREGATIONS, rows.iter().copied());
 }
 
-/// Writes the section on sound chains, if any chain was audited.
+/// Appends the section on sound chains, unless no chain was audited.
 fn soundness(out: &mut String, report: &Report, set: &str) {
     let rows: Vec<&Summary> = report
         .summary

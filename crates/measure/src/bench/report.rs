@@ -1,4 +1,4 @@
-//! The figures of a bench's report, computed from the rows.
+//! The numbers of a bench's report, computed from the rows.
 
 use beamgen::scorer::ScorerKind;
 use serde::Serialize;
@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::against::{Answer, answers};
 use super::allocation::{Allocation, allocation};
 use super::compare::{Difference, difference};
+use super::headline::Headline;
 use super::measured::Measured;
 use super::outline::Outline;
 use super::over_n::OverN;
@@ -14,19 +15,20 @@ use super::soundness::summary;
 use super::summary::Summary;
 use crate::rerank::Aggregated;
 
-/// The figures of a bench, as `results.json` has them.
+/// The numbers of a report in the form of `results.json`.
 #[derive(Default, Serialize)]
 pub(super) struct Report {
+    /// The result of each set in short.
+    pub headline: Vec<Headline>,
     pub summary: Vec<Summary>,
-    /// The comparison of each strategy with the baseline.
     pub against: Vec<Answer>,
     pub compare: Vec<Difference>,
-    /// Accuracy and reward over N, of runs with several N.
+    /// Accuracy and reward over N, for runs with several N.
     pub over_n: Vec<OverN>,
     pub pools: Vec<PoolCurve>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aggregated: Vec<Aggregated>,
-    /// The curves of `pools` in which a right answer by an unsound chain counts as wrong.
+    /// The curves of `pools` if right answers by unsound chains count as wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sound_pools: Vec<PoolCurve>,
     pub difficulty: Vec<Allocation>,
@@ -46,30 +48,31 @@ impl Report {
         report
     }
 
-    /// Adds the figures of a set; `cells` are all cells of the outline, in order.
+    /// Adds the numbers of a set. `cells` has all cells of the outline in order, since `compare` indexes it.
     fn add_set(&mut self, outline: &Outline, set: &str, cells: &[&Measured<'_>]) {
         let (mut baseline, others): (Vec<&Measured<'_>>, Vec<&Measured<'_>>) = cells
             .iter()
             .copied()
             .partition(|cell: &&Measured<'_>| Some(&cell.cell.run) == outline.baseline.as_ref());
-        // Curves are read off in the order of N.
+        self.headline.extend(Headline::of(set, cells));
+        // The comparisons need the baseline's points sorted by N.
         baseline.sort_by_key(|cell| cell.n());
         self.against.extend(answers(set, &baseline, &others));
         for &(a, b) in &outline.compare {
             self.compare.push(difference(set, cells[a], cells[b]));
         }
         self.over_n.extend(OverN::all(set, cells));
-        // Pools are shared by three tables: over k, aggregations, and soundness.
+        // The pools are built once for three tables: over k, aggregations, and soundness.
         let pools: Vec<Pools<'_, '_>> = cells.iter().filter_map(|cell| Pools::of(cell)).collect();
         self.pools.extend(pools.iter().map(|pool| pool.curve(set)));
         let aggregated = pools.iter().flat_map(|pool| pool.aggregated(set));
         self.aggregated.extend(aggregated);
         let sound = pools.iter().filter_map(Pools::sound);
         self.sound_pools.extend(sound.map(|pool| pool.curve(set)));
-        // Difficulty is a pass rate, which the pool with the most samples estimates best.
+        // The difficulty of a problem is its pass rate, which the largest pool estimates best.
         if let Some(pool) = pools.iter().max_by_key(|pool| pool.samples_a_problem()) {
             let of = (pool.name(), pool.samples_a_problem());
-            // The exact checker knows the answers: a ceiling, not a strategy that one could choose.
+            // The exact checker knows the answers, so it is an upper bound and not a choice.
             let choices: Vec<&Measured<'_>> = cells
                 .iter()
                 .filter(|cell| cell.cell.config.models.scorer != ScorerKind::Exact)
@@ -132,8 +135,8 @@ mod tests {
         }
     }
 
-    /// The random part of a row: whether it is right, its generated and scored tokens (0 means a
-    /// search that failed at once), and which of four samples are right.
+    /// The random values of a row: whether it is right, its generated and scored tokens, and four bits for the right
+    /// samples. 0 tokens mean a search that failed at once.
     type Values = (bool, u16, u16, u8);
 
     fn row(outline: &Outline, cell: usize, seed: u64, id: &str, values: Values) -> Row {
@@ -200,7 +203,7 @@ mod tests {
         })
     }
 
-    /// Every search failed at once, so all costs are 0 and ratios of costs are undefined.
+    /// If all searches fail at once, all costs are 0 and ratios of costs are not defined.
     #[test]
     fn a_bench_that_spent_nothing_has_no_shares_of_its_cost() {
         let outline = outline(1, 1);
@@ -227,7 +230,7 @@ mod tests {
                 prop_assert!(!text.contains(word), "{word} in {text}");
             }
             let figures = figures(&text);
-            // The table of the pool has twelve figures even if nothing was spent.
+            // The table of the pool has twelve figures, even if all costs are 0.
             prop_assert!(figures.len() >= 12, "{text}");
             for (figure, low, high) in figures {
                 prop_assert!(low <= figure && figure <= high, "{figure} {low} {high}: {text}");

@@ -1,4 +1,4 @@
-//! The report in Markdown, `report.md`.
+//! The report of an evaluation as Markdown, the file `report.md`.
 
 mod probes;
 
@@ -15,7 +15,6 @@ use crate::report::chart::Plot;
 use crate::report::markdown::{Column, between, code, columns, decimal, plain, share, table};
 use crate::{counted, grouped, percent};
 
-/// Writes the whole report in Markdown.
 pub(super) fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]) -> String {
     let mut out = String::new();
     head(&mut out, about, outline);
@@ -35,7 +34,7 @@ pub(super) fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: 
 fn head(out: &mut String, about: &About, outline: &Outline) {
     let threshold = outline.threshold;
     let title = format!("Step scores of {}, {}", plain(&outline.model), about.date());
-    out.push_str(&about.heading(&title));
+    out.push_str(&about.heading(&title, ""));
     let rule = serde_json::to_string(&outline.rule).unwrap_or_default();
     let _ = write!(
         out,
@@ -66,7 +65,6 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
     );
 }
 
-/// Writes the explanation of the column `calibrated`.
 fn calibrated(out: &mut String, of: &Calibrated) {
     let _ = writeln!(
         out,
@@ -99,7 +97,7 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
         counted(counts.steps, "scored step has", "scored steps have"),
         count(counts.right),
         count(counts.wrong),
-        // A label of exactly one half is neither right nor wrong.
+        // The remaining steps have a label of exactly one half.
         match counts.steps - counts.right - counts.wrong {
             0 => String::new(),
             neither => format!(", {} neither", count(neither)),
@@ -120,7 +118,7 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
     }
 }
 
-/// Returns the heading of a measure and the format of its values.
+/// Returns the heading of a measure, and the function that formats its values.
 fn title(of: Measure) -> (&'static str, fn(f64) -> String) {
     match of {
         Measure::OnWrong => ("on wrong, %", share),
@@ -173,7 +171,7 @@ fn figures(out: &mut String, set: &SetReport, threshold: f32) {
     table(out, &head, rows.into_iter());
 }
 
-/// Makes a row of the best value of each scorer over all thresholds.
+/// Returns a table row with each scorer's best value over thresholds.
 fn best(scorers: &[&Scorer], name: &str, value: fn(&Scorer) -> Option<Best>) -> Vec<String> {
     let mut row = vec![name.to_owned()];
     row.extend(scorers.iter().map(|scorer| {
@@ -289,7 +287,7 @@ fn group_table(out: &mut String, by: &str, measures: &[Measure], groups: &[Group
     );
 }
 
-/// Writes a figure of a group without its interval.
+/// Formats a figure of a group without its interval, or returns `-`.
 fn mean(group: &Group, of: Measure) -> String {
     let figure = group.figures.get(of);
     figure.map_or("-".to_owned(), |figure| title(of).1(figure.value))
@@ -299,7 +297,7 @@ fn cell(figure: Option<Figure>, of: Measure) -> String {
     written(figure, title(of).1)
 }
 
-/// Writes a figure with its interval, or `-`.
+/// Formats a figure with its interval, or returns `-`.
 fn written(figure: Option<Figure>, number: fn(f64) -> String) -> String {
     figure.map_or("-".to_owned(), |figure| match figure.interval {
         None => number(figure.value),
@@ -307,7 +305,6 @@ fn written(figure: Option<Figure>, number: fn(f64) -> String) -> String {
     })
 }
 
-/// Writes a difference or a correlation with its sign.
 fn signed(value: f64) -> String {
     format!("{value:+.3}")
 }

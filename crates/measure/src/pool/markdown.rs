@@ -1,4 +1,4 @@
-//! The report in Markdown, `README.md` of a results folder.
+//! The report of pools as Markdown, the file `README.md`.
 
 use std::fmt::Write;
 
@@ -13,9 +13,8 @@ use crate::report::markdown::{Column, code, columns, table};
 use crate::rerank::Share;
 use crate::{counted, grouped};
 
-/// Writes the whole report in Markdown.
 pub(super) fn text(about: &About, report: &Report, plots: &[Plot]) -> String {
-    let mut out = about.heading(&format!("Pools of {}", about.date()));
+    let mut out = about.heading(&format!("Pools of {}", about.date()), "");
     head(&mut out, &report.outline);
     for (number, set) in report.outline.sets.iter().enumerate() {
         let _ = writeln!(out, "\n## Pool: {}\n", set.name);
@@ -171,9 +170,8 @@ fn optional(text: Option<&String>) -> String {
     text.map_or("-".to_owned(), |text| code(&short(text)))
 }
 
-/// Returns the first 60 characters of a text.
+/// Returns the first 60 characters of a text, so that a long answer does not widen the table.
 fn short(text: &str) -> String {
-    // Long answers would make the table unreadable.
     text.chars().take(60).collect()
 }
 
@@ -192,7 +190,7 @@ fn disagreements(out: &mut String, all: &Disagreements) {
     }
 }
 
-/// Writes the marks of step boundaries as code.
+/// Formats the texts that mark step boundaries as code, separated by commas.
 fn marks(marks: &[String]) -> String {
     let marks = marks
         .iter()

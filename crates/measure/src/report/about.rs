@@ -1,4 +1,4 @@
-//! The origin of a report: program, call and machine.
+//! The origin of a report: the program, the command and the machine.
 
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
@@ -8,36 +8,36 @@ use crate::report::markdown::{code_block, plain};
 /// The program, the call and the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
-    /// The command line, without `--resume`.
+    /// The command line that made the report, without `--resume`.
     pub command: String,
-    /// The time when the report began, in seconds since 1970 (UTC).
+    /// The start of the report in seconds since 1970 (UTC).
     pub unix_time: u64,
     /// The version of the program.
     pub version: String,
-    /// The commit that the program was built from; `None` in reports of earlier programs.
+    /// The commit from which the program was built; `None` in reports by older programs.
     pub commit: Option<String>,
-    /// The machine on which the report was measured.
+    /// The machine on which the program ran; servers may have run elsewhere.
     pub machine: Machine,
 }
 
-/// A machine, as a report describes it.
+/// The properties of a machine that explain its speed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The name of the processor.
     pub cpu: String,
     /// The number of logical CPUs that this process may use.
     pub cpus: usize,
-    /// The memory of the machine in bytes.
+    /// The total memory in bytes, used or not.
     pub memory_bytes: u64,
-    /// The name and version of the operating system.
+    /// The name and the version of the operating system, as the system reports them.
     pub os: String,
     /// The architecture of the processor.
     pub arch: String,
 }
 
 impl About {
-    /// Describes a report that begins now on this machine, by a program of this version, called by
-    /// `command`.
+    /// Describes a report that starts now on this machine. `version` and `commit` are those of the program, `command`
+    /// is its command line.
     #[must_use]
     pub fn now(version: &str, commit: &str, command: String) -> Self {
         Self {
@@ -51,11 +51,13 @@ impl About {
         }
     }
 
-    /// Returns the head of a report in Markdown: its title, the call, the program and the machine.
-    pub(crate) fn heading(&self, title: &str) -> String {
+    /// Returns the head of a report in Markdown: its title, a paragraph with the result if there is one, the call, the
+    /// program and the machine.
+    pub(crate) fn heading(&self, title: &str, result: &str) -> String {
         let machine = &self.machine;
         format!(
-            "# {title}\n\n{}\n\nbeamgen {}, commit {}; {} ({} CPUs, {:.0} GiB, {}, {}).\n\n",
+            "# {title}\n\n{result}{}{}\n\nbeamgen {}, commit {}; {} ({} CPUs, {:.0} GiB, {}, {}).\n\n",
+            if result.is_empty() { "" } else { "\n\n" },
             code_block(&self.command),
             plain(&self.version),
             plain(self.commit.as_deref().unwrap_or("unknown")),
@@ -67,15 +69,15 @@ impl About {
         )
     }
 
-    /// Returns the date in the form 2026-11-22.
+    /// Returns the date of the start (UTC), in the form 2026-11-22.
     pub(crate) fn date(&self) -> String {
         date_of(self.unix_time)
     }
 }
 
-/// Returns the date of a time, given in seconds since 1970 (UTC), in the form 2026-11-22.
+/// Returns the date (UTC) of a number of seconds since 1970, in the form 2026-11-22.
 pub fn date_of(unix_time: u64) -> String {
-    // Days to a civil date: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+    // The algorithm `civil_from_days` of H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
     let days = (unix_time / 86_400) as i64 + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;
@@ -109,7 +111,7 @@ impl Machine {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the description of a report for tests.
+    /// Returns the description of a report that starts now, for tests.
     pub(crate) fn this() -> About {
         About::now("0", "0", "beamgen".to_owned())
     }

@@ -1,4 +1,4 @@
-//! Colours, markers and lines of runs, and the legend of a figure.
+//! The looks of runs in figures (colour, marker and line), and the legend.
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -6,14 +6,12 @@ pub(crate) use plotters::prelude::Color;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The reason why a figure could not be drawn, as text: the backends' errors have no common type.
+/// The message of a drawing error, as text because the errors of the backends have no common type.
 #[derive(Debug)]
 pub(crate) struct Fault(pub String);
 
-/// The result of a drawing operation.
 pub(crate) type Drawn<T> = Result<T, Fault>;
 
-/// Converts a backend's error to a [`Fault`].
 pub(crate) fn fault(error: impl std::fmt::Display) -> Fault {
     Fault(error.to_string())
 }
@@ -24,10 +22,9 @@ pub(crate) const INK: RGBColor = RGBColor(30, 30, 30);
 /// The colour of a mesh.
 pub(crate) const PALE: RGBColor = RGBColor(225, 225, 225);
 
-/// Colours that people with a red-green deficiency can distinguish (after Okabe and Ito), dark
+/// Colours that people with red-green colour blindness can distinguish (after Okabe and Ito), dark
 /// enough on white.
 const COLOURS: [RGBColor; 8] = [
-    RGBColor(90, 90, 90),
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -35,6 +32,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(200, 150, 0),
     RGBColor(86, 180, 233),
     RGBColor(110, 60, 20),
+    RGBColor(90, 90, 90),
 ];
 
 /// The colour, marker and line of a run, by its number in the figure.
@@ -65,7 +63,7 @@ impl Look {
         }
     }
 
-    /// Returns a look for points without a line between them.
+    /// Returns a look for separate points, without a line between them.
     pub(crate) fn points(run: usize) -> Self {
         Self {
             line: Line::None,
@@ -73,7 +71,7 @@ impl Look {
         }
     }
 
-    /// Returns a look for bars, a square in the legend.
+    /// Returns a look for bars, which the legend shows as a square.
     pub(crate) fn bars(run: usize) -> Self {
         Self {
             marker: SQUARE,
@@ -121,7 +119,7 @@ impl Look {
         match self.marker {
             0 => area.draw(&Circle::new((x, y), r, filled)).map_err(fault),
             SQUARE => polygon(&[(-r, -r), (r, -r), (r, r), (-r, r)]),
-            // Triangles and diamonds reach further out, so that all markers look equally large.
+            // Triangles and diamonds extend further, so that all markers look equally large.
             2 => polygon(&[(0, -r - r / 4), (r + r / 4, r), (-r - r / 4, r)]),
             3 => polygon(&[
                 (0, -r - r / 2),
@@ -146,16 +144,15 @@ impl Look {
     }
 }
 
-/// Splits a line into parts that turn by at most a right angle; each part begins where the one
-/// before ends. The bitmap backend draws the joint of a sharper turn as a spike up to the edge of
-/// the page.
+/// Splits a line at turns by more than a right angle; each part begins at the end of the one before it. The bitmap
+/// backend would draw a spike to the edge of the page at such a turn.
 fn smooth(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
     let turns = (1..points.len().saturating_sub(1)).filter(|&at| {
         let ((x0, y0), (x1, y1), (x2, y2)) = (points[at - 1], points[at], points[at + 1]);
-        // A negative scalar product of two directions is a turn by more than a right angle.
+        // The scalar product of two directions is negative if they differ by more than a right angle.
         (x1 - x0) * (x2 - x1) + (y1 - y0) * (y2 - y1) < 0
     });
-    // The ends of the line cannot turn; the last part reaches the end.
+    // The end of the line is not a turn, so it is added as the end of the last part.
     let ends = turns.chain([points.len().saturating_sub(1)]);
     let mut from = 0;
     ends.map(|to| {
@@ -168,29 +165,26 @@ fn smooth(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
 
 const MARKERS: usize = 7;
 
-/// The number of the square marker.
 const SQUARE: usize = 1;
 
-/// Returns the style of text of `size` points, before scaling.
+/// Returns a text style. `size` is in points and is multiplied by `scale`.
 pub(crate) fn text(size: u32, scale: u32, colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", size * scale).into_font().color(&colour)
 }
 
-/// The entries of a legend; an entry without a look is plain text.
+/// The entries of a legend; an entry without a look is a note.
 pub(crate) type Legend = Vec<(Option<Look>, String)>;
 
-/// Returns an entry of plain text.
 pub(crate) fn note(text: impl Into<String>) -> (Option<Look>, String) {
     (None, text.into())
 }
 
-/// Returns an entry with a look.
 pub(crate) fn named(look: Look, name: impl Into<String>) -> (Option<Look>, String) {
     (Some(look), name.into())
 }
 
-/// Fills the page white and draws the legend in a column at the right, where it covers no data.
-/// Returns the rest of the page for the plot.
+/// Fills the page with white and draws the legend in a column at the right. Returns the rest of the page for the
+/// plot.
 pub(crate) fn page<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     entries: &Legend,
@@ -205,7 +199,7 @@ pub(crate) fn page<DB: DrawingBackend>(
         .max()
         .unwrap_or(0);
     let (all, _) = area.dim_in_pixel();
-    // Long names must leave at least half of the page for the plot.
+    // Long names must leave at least half of the width for the plot.
     let column = (widest + pixels(58) as u32).min(all / 2);
     let (plot, side) = area.split_horizontally(all - column);
     let mut y = pixels(58);
