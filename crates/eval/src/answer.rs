@@ -1,9 +1,9 @@
 //! Finding the answer in a solution, and deciding whether two answers are the same.
 //!
-//! Answers are parsed to exact values: rational numbers, expressions with roots and variables,
-//! points, intervals, sets, matrices, equations. Parsing has a fixed budget of work, memory and
-//! nesting, and no clock, so a verdict does not depend on the machine. An answer over the budget or
-//! of an unknown form is compared as text. If the texts differ, the verdict is
+//! Answers are parsed to exact values: rational numbers, expressions with roots and variables, points, intervals,
+//! sets, matrices, equations. The limits are on work, memory and nesting, not on time, so a verdict is the same on
+//! every machine. An answer over a limit or of an unknown form is compared as text. If the texts differ, the verdict
+//! is
 //! [`Verdict::CannotTell`].
 
 use beamgen_search::{Answer, Answers, Border};
@@ -21,13 +21,13 @@ mod words;
 
 pub use extract::{Extracted, Marker, extract, extract_marked, reference};
 
-/// The longest answer that is parsed, in bytes.
+/// The longest answer that is parsed, in bytes; longer ones are compared as text.
 const MAX_BYTES: usize = 2000;
 
-/// The work for parsing an answer or comparing two, in the units of [`Budget`]: about 0.1 s.
+/// The work for parsing or comparing answers, in the units of [`Budget`]; all of it takes about 0.1 s.
 const BUDGET: u64 = 100_000;
 
-/// The grader of this crate for a search: [`extract`] finds answers, and [`class`] groups them.
+/// The answers of mathematics problems, for a search: [`extract`] finds them, and [`class`] groups equal ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MathAnswers;
 
@@ -48,16 +48,16 @@ impl Answers for MathAnswers {
     }
 }
 
-/// The verdict on the equality of two answers.
+/// The result of comparing two answers, which may be undecided.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The answers are certainly equal.
+    /// The answers are proved equal, in value and unit.
     Same,
-    /// The answers are certainly different.
+    /// The answers are proved different, in value or unit.
     Different,
-    /// At least one answer is of an unknown form, too hard to calculate, or ambiguous. Counts as
-    /// wrong, and is also counted separately.
+    /// Neither is proved: an answer has an unknown form, is too hard to calculate, or is ambiguous. Accuracies count
+    /// this as wrong, and reports also count it separately.
     CannotTell,
 }
 
@@ -113,9 +113,9 @@ pub fn compare(answer: &str, expected: &str) -> Verdict {
             Verdict::CannotTell
         };
     };
-    // The plain comparison first: `50%` and `50` are the same without any scale.
+    // Without any scale, `50%` equals `50`.
     let plain = values(&x.value, &y.value);
-    // Two percentages are compared as they are, and so are two plain numbers.
+    // Only a percentage and a plain number may differ by the scale.
     let verdict = match (&x.scale, &y.scale) {
         _ if plain == Verdict::Same => plain,
         (Some(scale), None) => better(plain, scaled(&x.value, scale, &y.value)),
@@ -131,7 +131,7 @@ pub fn compare(answer: &str, expected: &str) -> Verdict {
         {
             Verdict::CannotTell
         }
-        // Equal numbers of different things are no proof of equality, nor of a mistake.
+        // Equal numbers of different things may be equal answers or a mistake.
         _ if x.remarks != y.remarks || !x.counts_alike(y) => Verdict::CannotTell,
         _ => verdict,
     }
@@ -176,8 +176,8 @@ impl Reading<'_> {
 
 /// Reads answers that are compared with each other.
 fn readings<const N: usize>(answers: [&str; N]) -> [Reading<'_>; N] {
-    // Both answers are seen before either is parsed: whether `f(x)` is a call or a product may only
-    // show in the other answer.
+    // All answers are tokenised before any is parsed: whether `f(x)` is a call or a product may be clear only from
+    // the other answer.
     let mut letters = parse::Letters::default();
     let lexed = answers.map(|answer| {
         let answer = answer.trim().trim_matches('*').trim();

@@ -1,9 +1,9 @@
 //! Calibration: from a reward model's scores to probabilities of success.
 //!
 //! A [`Calibration`] is fitted to the shares of right completions of labelled steps, for one reward
-//! model and one policy (a generator and its temperature). A [`ScoreMap`] turns a score into a
-//! probability. Where hidden states were available, a [`QuantileHead`] adds quantiles of that
-//! probability (Park et al., arXiv 2506.09338). [`HeldOut`] has the errors on other problems.
+//! model and one policy (a generator and its temperature). A [`ScoreMap`] turns a score into a probability. If hidden
+//! states are available, a [`QuantileHead`] adds quantiles of that probability (Park et al., arXiv 2506.09338).
+//! [`HeldOut`] has the errors on problems outside the fit.
 
 mod isotonic;
 mod logistic;
@@ -21,28 +21,28 @@ pub use risk::{RiskCurve, RiskPoint};
 /// The version of the format, the value of the field `beamgen_calibration`.
 pub const VERSION: u32 = 1;
 
-/// A labelled step that a map is fitted to.
+/// A labelled step, from which a map is fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The reward model's score, 0 to 1.
     pub score: f64,
-    /// The share of right completions, 0 to 1.
+    /// The share of right completions after the step, 0 to 1.
     pub target: f64,
-    /// The weight in the fit, such as the number of completions; not above 0 to leave the step out.
+    /// The weight in the fit, for example the number of completions. A weight of 0 or less leaves the step out.
     pub weight: f64,
 }
 
-/// The kind of map from a score to a probability.
+/// The family of functions from which a map is fitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// The rising step function of least squared error (pool adjacent violators), with straight
-    /// lines between the steps.
+    /// The rising step function with the least squared error (pool adjacent violators), made continuous by straight
+    /// lines between its steps.
     #[default]
     Isotonic,
-    /// A slope and an offset on the logit (Platt, 1999).
+    /// A line of the logit, with slope and offset (Platt, 1999).
     Platt,
-    /// A slope on the logit without an offset (Guo et al., arXiv 1706.04599).
+    /// A line of the logit, without an offset (Guo et al., arXiv 1706.04599).
     Temperature,
 }
 
@@ -50,7 +50,7 @@ impl Method {
     /// All methods, in the order of the command line's help.
     pub const ALL: [Self; 3] = [Self::Isotonic, Self::Platt, Self::Temperature];
 
-    /// Returns the name in files and on the command line.
+    /// Returns the name in calibration files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,18 +71,18 @@ impl Method {
     }
 }
 
-/// A fitted map from a score to a probability. A higher score never gets a lower probability.
+/// A fitted map from a score to a probability, which never falls when the score rises.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScoreMap {
-    /// Fitted by [`Method::Isotonic`].
+    /// The map of [`Method::Isotonic`].
     Isotonic(Isotonic),
-    /// Fitted by [`Method::Platt`] or [`Method::Temperature`].
+    /// The map of [`Method::Platt`], or of [`Method::Temperature`] with an offset of 0.
     Logistic(Logistic),
 }
 
 impl ScoreMap {
-    /// Returns the probability, 0 to 1, of a score.
+    /// Returns the probability of success at `score`, 0 to 1.
     #[must_use]
     pub fn apply(&self, score: f32) -> f32 {
         let value = match self {
@@ -93,39 +93,37 @@ impl ScoreMap {
     }
 }
 
-/// A calibration file: the fitted maps, the data and models of the fit, and the errors on other
-/// problems.
+/// A calibration file: fitted maps, a description of the fit, and errors on problems outside the fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// The version of the format, [`VERSION`].
+    /// The version of the format; [`Calibration::parse`] accepts only [`VERSION`].
     pub beamgen_calibration: u32,
     /// The fingerprint of the reward model.
     pub prm: String,
-    /// The generator whose success the probabilities predict.
+    /// The generator whose completions were counted; others need their own calibration.
     pub policy: PolicyName,
-    /// The labelled chains of the fit.
+    /// The identity and size of the data in the fit.
     pub data: Data,
-    /// The method of the fit.
+    /// The method by which `map` was fitted.
     pub method: Method,
-    /// The score of a chain that the map takes: the lowest or the newest step's, for example.
+    /// The aggregation of step scores into the score that `map` is applied to, for example the lowest step's.
     pub aggregation: Aggregation,
-    /// The map from scores to probabilities.
+    /// The map, to be applied to scores that are aggregated by `aggregation`.
     pub map: ScoreMap,
-    /// The map from hidden states to quantiles; `None` if no hidden states were available.
+    /// The map from hidden states to quantiles; `None` if the fit had no hidden states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<QuantileHead>,
-    /// The errors on the problems that were held out.
+    /// The errors on problems that were held out of the fit.
     pub held_out: HeldOut,
-    /// The shares of wrong answers by the score of the chosen chain, one curve for each search.
+    /// The shares of wrong answers by threshold, one curve for each search that was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<RiskCurve>,
 }
 
-/// Returns the aggregated score of a chain after each step: as many values as `scores`.
+/// Returns the aggregated score of a chain after each of its steps, as many values as `scores`.
 ///
-/// A rising map may also be applied to the steps' scores before the aggregation: the lowest, the
-/// newest and the highest of them stay the same steps.
+/// For the lowest, the newest and the highest score, a rising map may be applied before or after the aggregation.
 #[must_use]
 pub fn so_far(aggregation: Aggregation, scores: &[f32]) -> Vec<f32> {
     (1..=scores.len())
@@ -133,13 +131,13 @@ pub fn so_far(aggregation: Aggregation, scores: &[f32]) -> Vec<f32> {
         .collect()
 }
 
-/// A generator and the temperature of its samples.
+/// A generator, identified with the temperature of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyName {
-    /// The generator's name or fingerprint; empty if the labels do not name the generator.
+    /// The name or fingerprint of the generator; empty if the labels do not tell.
     pub generator: String,
-    /// The sampling temperature; `None` if the labels do not name it.
+    /// The sampling temperature; `None` if the labels do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
 }
@@ -161,61 +159,60 @@ impl std::fmt::Display for PolicyName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// The fingerprint of the chains and their labels.
+    /// The fingerprint of the chains with their labels, to recognise the data of the fit.
     pub fingerprint: String,
-    /// The number of problems in the fit, without the held-out problems.
+    /// The number of problems that the maps were fitted to.
     pub problems: usize,
-    /// The number of labelled steps in the fit.
+    /// The number of labelled steps that the maps were fitted to.
     pub steps: usize,
 }
 
-/// Errors on problems that nothing was fitted to.
+/// The errors on held-out problems, before and after the calibration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldOut {
-    /// The number of held-out problems.
+    /// The number of problems with at least one labelled step.
     pub problems: usize,
-    /// The number of labelled steps of these problems.
+    /// The number of labelled steps that the errors are means over.
     pub steps: usize,
-    /// The error of the reward model's scores, aggregated by [`Calibration::aggregation`].
+    /// The error of the reward model's own scores, aggregated by [`Calibration::aggregation`].
     pub before: Quality,
-    /// The error of the calibrated probabilities.
+    /// The error of the probabilities by [`Calibration::map`]; below `before` if the fit is useful.
     pub after: Quality,
-    /// The error of the [`QuantileHead`]'s medians; `None` without a head.
+    /// The error of the medians by the [`QuantileHead`]; `None` without a head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<Quality>,
-    /// The shares of targets at or below the predicted quantiles, in the order of [`LEVELS`]. With
-    /// few rollouts a target, ties make these shares larger than the levels. `None` without a head.
+    /// The shares of targets at or below the predicted quantile of each of [`LEVELS`]; `None` without a head. Few
+    /// rollouts per target cause ties, which make these shares larger than the levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_or_below: Option<[f64; LEVELS.len()]>,
 }
 
-/// The distance of scores from probabilities.
+/// Two measures of the distance between predictions and targets; 0 is best for both.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quality {
-    /// The mean squared distance of score and target (Brier, 1950).
+    /// The mean squared difference of prediction and target (Brier, 1950).
     pub brier: f64,
-    /// The expected calibration error (Naeini et al., 2015) over bins with equally many steps.
+    /// The expected calibration error (Naeini et al., 2015), over bins with equal numbers of steps.
     pub ece: f64,
 }
 
 impl Calibration {
-    /// Returns the fingerprint of the fitted maps and their reward model, a part of a run's
-    /// identity.
+    /// Returns the fingerprint of the fitted maps and their reward model, which is part of a run's identity.
     #[must_use]
     pub fn name(&self) -> String {
-        // Only what changes a search: the held-out errors and the curves are left out.
+        // The held-out errors and risk curves do not change a search, so they are not hashed.
         let mut hash = crate::Fingerprint::default();
         hash.field(self.prm.as_bytes());
         hash.field(&serde_json::to_vec(&(&self.map, &self.quantiles)).unwrap_or_default());
         hash.finish()
     }
 
-    /// Parses the text of a calibration file.
+    /// Parses the text of a calibration file, and checks the numbers of its maps.
     ///
     /// # Errors
-    /// A line of text for malformed JSON, another version, and numbers that no fit gives.
+    /// A message of one line if the JSON is malformed, the version is another, or the numbers are not those of a fit.
     pub fn parse(text: &str) -> Result<Self, String> {
         let read: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if read.beamgen_calibration != VERSION {
@@ -224,7 +221,7 @@ impl Calibration {
                 "format {version}: this build reads format {VERSION}"
             ));
         }
-        // A hand-made map that falls or has infinite numbers would silently reorder chains.
+        // An edited map that falls or has infinite numbers would silently change the order of chains.
         let sound = match &read.map {
             ScoreMap::Isotonic(map) => map.is_sound(),
             ScoreMap::Logistic(map) => map.is_sound(),

@@ -1,34 +1,34 @@
-//! Given chains: problems with steps that another program wrote. Labels are not read.
+//! Chains that another program wrote, read from JSON records. Labels in the records are ignored.
 
 use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
-/// The keys of a problem's documents, in the order of preference.
+/// The keys of a problem's documents; the first one that a record has is read.
 pub(crate) const CONTEXT_KEYS: [&str; 3] = ["context", "documents", "passage"];
 
-/// A chain from a file.
+/// A problem with the steps of one chain, read from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GivenChain {
-    /// The `id` in the file, or the number of the line, from 1.
+    /// The field `id`, or the number of the line if there is no `id`.
     pub id: String,
     /// The problem's text.
     pub problem: String,
-    /// The steps, at least one. No step is blank.
+    /// The texts of the steps: at least one, none blank.
     pub steps: Vec<String>,
-    /// The problem's documents. No document is blank.
+    /// The documents of the problem, none blank; empty if there are none.
     pub context: Vec<String>,
 }
 
 impl GivenChain {
-    /// Reads a chain. `number` becomes the id of a chain without an `id`.
+    /// Reads a chain from a JSON object. `number` is the id of a chain without `id`.
     ///
     /// # Errors
-    /// A line that names the field, the fault and what to do.
+    /// A message of one line with the field, the fault and the remedy.
     pub fn of(value: &Value, number: usize) -> Result<Self, String> {
         let Value::Object(object) = value else {
             return Err("not an object: write {\"problem\": \"...\", \"steps\": [\"...\"]}".into());
         };
-        // The names of the key in common data sets. The name found is the one in messages.
+        // Common data sets use these keys. Messages contain the key that was found.
         let (field, problem) = find(object, &["problem", "question", "prompt"])
             .ok_or("field \"problem\": missing: add the problem's text")?;
         let problem = text(problem, field)?;
@@ -71,8 +71,7 @@ impl From<GivenChain> for Problem {
     }
 }
 
-/// Adds steps to a record that has a whole answer as `response` and no steps: `cut` splits the
-/// answer.
+/// Adds `steps` to a record that has only a whole answer under `response`, which `cut` splits.
 pub fn cut_response(record: &mut Value, cut: &dyn Fn(&str) -> Vec<String>) {
     let Value::Object(object) = record else {
         return;
@@ -85,11 +84,10 @@ pub fn cut_response(record: &mut Value, cut: &dyn Fn(&str) -> Vec<String>) {
     }
 }
 
-/// Reads the steps under `field`: a list of strings, or of objects with a `text` as `beamgen label`
-/// writes them.
+/// Reads the steps under `field`: strings, or objects with a string `text` as `beamgen label` writes them.
 ///
 /// # Errors
-/// A line that names the field, for another type and for a blank string.
+/// A message of one line with the field, if `steps` has another type or a blank string.
 pub fn steps_of(steps: &Value, field: &str) -> Result<Vec<String>, String> {
     let list = steps.as_array().ok_or_else(|| {
         let found = kind(steps);
@@ -101,7 +99,7 @@ pub fn steps_of(steps: &Value, field: &str) -> Result<Vec<String>, String> {
     texts.collect()
 }
 
-/// Returns the JSON type of a value with its article.
+/// Returns the JSON type of a value with its article, for messages.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -113,11 +111,11 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Reads the documents under `field`: a string, or a list as in [`steps_of`]. Null and a blank
-/// string are no documents.
+/// Reads the documents under `field`: a string, or a list as in [`steps_of`]. Null and a blank string give no
+/// documents.
 ///
 /// # Errors
-/// A line that names the field, for another type and for a blank string in a list.
+/// A message of one line with the field, for another type or a blank string in a list.
 pub fn context_of(documents: &Value, field: &str) -> Result<Vec<String>, String> {
     match documents {
         Value::Null => Ok(Vec::new()),

@@ -1,19 +1,19 @@
-//! Interpolation of an accuracy-over-cost curve between its measured points, linear in the
-//! logarithm of the cost.
+//! Interpolation between the measured points of accuracy over cost. Accuracy is taken as linear in the logarithm of
+//! the cost.
 
-/// The cost at which a curve reaches an accuracy.
+/// The cost at which a curve reaches an accuracy, as far as the points tell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cost {
-    /// An interpolated cost.
+    /// The cost, interpolated between two points.
     About(f64),
-    /// The cost of the cheapest point, which already reaches the accuracy.
+    /// An upper bound: the cost of the cheapest point, which is already accurate enough.
     AtMost(f64),
-    /// The cost of the dearest point; no point reaches the accuracy.
+    /// A lower bound: the cost of the most expensive point. No point is accurate enough.
     MoreThan(f64),
 }
 
-/// Returns the cost at which the curve first reaches `accuracy`. `points` are `(cost, accuracy)` by
-/// rising positive cost. Returns `None` without points.
+/// Returns the cost at which the curve first reaches `accuracy`. `points` are pairs of cost and accuracy, sorted by
+/// cost; costs are positive. Returns `None` without points.
 pub fn cost_of(points: &[(f64, f64)], accuracy: f64) -> Option<Cost> {
     let (&first, &last) = (points.first()?, points.last()?);
     if first.1 >= accuracy {
@@ -21,7 +21,7 @@ pub fn cost_of(points: &[(f64, f64)], accuracy: f64) -> Option<Cost> {
     }
     for pair in points.windows(2) {
         let ((x, from), (y, to)) = (pair[0], pair[1]);
-        // The first crossing counts, even if the curve falls below the accuracy again.
+        // The curve may fall below the accuracy again later; only the first crossing counts.
         if to >= accuracy {
             let share = (accuracy - from) / (to - from);
             return Some(Cost::About((x.ln() + share * (y.ln() - x.ln())).exp()));
@@ -30,13 +30,12 @@ pub fn cost_of(points: &[(f64, f64)], accuracy: f64) -> Option<Cost> {
     Some(Cost::MoreThan(last.0))
 }
 
-/// Locates `cost` among `costs` (rising, positive): the indices of the points below and above, and
-/// the weight of the point above. Costs beyond the ends belong to the end points. Returns `None`
-/// without points.
+/// Locates `cost` between `costs`, which are positive and sorted. Returns the indices of the points below and above,
+/// and the weight of the point above. A cost beyond an end gives the end point. Returns `None` without points.
 pub fn position(costs: &[f64], cost: f64) -> Option<(usize, usize, f64)> {
     let last = costs.len().checked_sub(1)?;
     let above = costs.partition_point(|&at| at < cost);
-    // Nothing was measured below the cheapest point, and extrapolation would invent a trend.
+    // Extrapolation below the cheapest point would invent a trend.
     if above == 0 {
         return Some((0, 0, 0.0));
     }

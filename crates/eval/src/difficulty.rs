@@ -1,29 +1,28 @@
-//! Difficulty buckets, and the best way of searching for each difficulty within a budget (Snell et
-//! al. 2024, "Scaling LLM Test-Time Compute Optimally", arXiv 2408.03314, section 3.2).
+//! Difficulty buckets, and the best candidate (a way of searching) for each bucket within a budget of tokens: Snell
+//! et al., "Scaling LLM Test-Time Compute Optimally", arXiv 2408.03314, section 3.2.
 //!
-//! The budget is a mean over all problems, so hard problems may spend the tokens that easy problems
-//! save. One candidate is chosen for each bucket. A choice of the same candidate for all buckets is
-//! allowed, so the best single candidate is never better on the problems of the choice.
-//! [`held_out`] measures whether that is also true on other problems.
+//! The budget is a mean over all problems, so hard problems may use tokens that easy problems save. All buckets may
+//! get the same candidate. A choice by bucket is thus never worse than a single candidate on the problems it was made
+//! on. [`held_out`] measures both on other problems.
 //!
 //! The difficulty is the oracle's: the measured pass rate of a single sample, which needs the
-//! reference answers. A deployed system would have to estimate the difficulty.
+//! reference answers. A deployed system has no answers and would have to estimate the difficulty.
 
 use crate::draw::SplitMix;
 
 /// The buckets by pass rate of a single sample, hardest first, in per cent.
 pub const BUCKETS: [&str; 5] = ["0", "0 to 25", "25 to 50", "50 to 75", "75 to 100"];
 
-/// The number of random halvings of the problems in [`held_out`].
+/// The number of times that [`held_out`] splits the problems into random halves.
 pub const HALVINGS: usize = 50;
 
-/// Returns the bucket of a pass rate from 0 to 1, an index into [`BUCKETS`]. A bucket includes its
-/// upper end; the first has only problems that no sample solved.
+/// Returns the index in [`BUCKETS`] of a pass rate from 0 to 1. A bucket includes its upper end, so the first one
+/// contains only problems that no sample solved.
 pub fn bucket(pass_rate: f64) -> usize {
     (pass_rate * 4.0).ceil().clamp(0.0, 4.0) as usize
 }
 
-/// Returns the indices of the problems in each bucket, from the bucket of each problem.
+/// Returns the indices of each bucket's problems, given the bucket of each problem.
 pub fn members(buckets: &[usize]) -> Vec<Vec<usize>> {
     let all = (0..BUCKETS.len()).map(|bucket| {
         let problems = 0..buckets.len();
@@ -32,16 +31,15 @@ pub fn members(buckets: &[usize]) -> Vec<Vec<usize>> {
     all.collect()
 }
 
-/// Accuracy and cost by problem, for one way of searching or a choice among several.
+/// The accuracy and the cost of each problem, for one candidate or for a choice of candidates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measures {
-    /// The share of seeds (and halvings) with a right answer, for each problem.
+    /// The share of runs with a right answer, for each problem.
     pub right: Vec<f64>,
-    /// The mean number of tokens, for each problem.
+    /// The mean number of tokens of a run, for each problem.
     pub tokens: Vec<f64>,
 }
 
-/// Sums over some problems.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Sums {
     right: f64,
@@ -56,16 +54,16 @@ impl Sums {
         }
     }
 
-    /// Whether more problems are right, or equally many for fewer tokens.
+    /// Compares by `right` first; equally many right answers are better with fewer tokens.
     fn is_better_than(self, other: Self) -> bool {
         self.right > other.right || (self.right == other.right && self.tokens < other.tokens)
     }
 }
 
-/// The sums of every candidate and the budget over some problems, bucket by bucket.
+/// The sums of candidates and budget in each bucket, over some of the problems.
 ///
-/// All totals are added up in the same order: rounding must not put a candidate that spends exactly
-/// the budget over it, or make one candidate for all buckets worth less than that candidate alone.
+/// All totals are sums over buckets in the same order. With another order, rounding could put a candidate that spends
+/// exactly the budget over it.
 struct Totals {
     /// By candidate, then by bucket.
     candidates: Vec<Vec<Sums>>,
@@ -84,7 +82,7 @@ impl Totals {
         });
         Self {
             candidates: candidates.collect(),
-            // Bucket by bucket like a candidate's tokens: one sum over all problems would round
+            // The budget is summed by bucket as candidates are, since one sum over all problems would round
             // differently.
             budget: members
                 .iter()
@@ -100,8 +98,7 @@ impl Totals {
             let all = buckets
                 .iter()
                 .fold(Sums::default(), |all, &sums| all.plus(sums));
-            // A tie in both sums keeps the first candidate, so the result does not depend on
-            // rounding of equal sums.
+            // In a tie of both sums the first candidate stays.
             if all.tokens <= self.budget && best.is_none_or(|(_, most)| all.is_better_than(most)) {
                 best = Some((at, all));
             }
@@ -109,41 +106,39 @@ impl Totals {
         best.map(|(at, _)| at)
     }
 
-    /// Returns the exact optimum of this multiple-choice knapsack, by Pareto fronts (Nemhauser and
-    /// Ullmann, 1969): bucket by bucket, only the partial choices that no other choice beats are
-    /// kept.
+    /// Returns the exact optimum of a multiple-choice knapsack, by Pareto fronts (Nemhauser and Ullmann, 1969). After
+    /// each bucket, only partial choices that no other one beats are kept.
     fn by_bucket(&self) -> Option<Vec<Option<usize>>> {
         let mut front: Vec<(Sums, Vec<Option<usize>>)> = vec![(Sums::default(), Vec::new())];
         for (bucket, &is_empty) in self.is_empty.iter().enumerate() {
-            // Every candidate is equal on no problems: any pick would only be noise in a report.
+            // All candidates are equal on an empty bucket, so a pick would be noise in reports.
             if is_empty {
                 for (_, picks) in front.iter_mut() {
                     picks.push(None);
                 }
                 continue;
             }
-            // A candidate that another one beats in this bucket is in no best choice.
+            // No best choice has a candidate that another one beats in this bucket.
             let options = self.candidates.iter().enumerate();
             let options = pareto(options.map(|(at, buckets)| (buckets[bucket], at)).collect());
             let mut longer = Vec::with_capacity(front.len() * options.len());
             for (sums, picks) in &front {
                 for &(more, at) in &options {
                     let sums = sums.plus(more);
-                    // Tokens only add up, so a partial choice over the budget never comes back
-                    // under it.
+                    // Tokens only grow from bucket to bucket, so a partial choice over the budget stays over it.
                     if sums.tokens <= self.budget {
                         longer.push((sums, (picks, at)));
                     }
                 }
             }
-            // Choices are copied only after the front is known, which drops most of them.
+            // Picks are copied after `pareto`, which drops most of the partial choices.
             let kept = pareto(longer).into_iter().map(|(sums, (picks, at))| {
                 let picks: &Vec<Option<usize>> = picks;
                 (sums, picks.iter().copied().chain([Some(at)]).collect())
             });
             front = kept.collect();
         }
-        // The front rises in both sums, so its last choice is the most accurate one.
+        // The front rises in both sums, so the last choice has the most right answers.
         front.pop().map(|(_, picks)| picks)
     }
 }
@@ -152,10 +147,10 @@ fn sum(values: &[f64], problems: &[usize]) -> f64 {
     problems.iter().map(|&i| values[i]).sum()
 }
 
-/// Returns the Pareto front, sorted by tokens; a tie keeps the first.
+/// Returns the Pareto front, sorted by tokens. Of equal sums the first is kept.
 fn pareto<T>(mut all: Vec<(Sums, T)>) -> Vec<(Sums, T)> {
     all.sort_by(|(a, _), (b, _)| {
-        // Among equal tokens the more accurate first, so that the others are dropped below.
+        // At equal tokens the most accurate comes first, and `retain` drops the others.
         a.tokens
             .total_cmp(&b.tokens)
             .then(b.right.total_cmp(&a.right))
@@ -169,9 +164,9 @@ fn pareto<T>(mut all: Vec<(Sums, T)>) -> Vec<(Sums, T)> {
     all
 }
 
-/// Returns the index of the most accurate candidate within the budget; a tie goes to the cheaper
-/// one. `budget` has tokens by problem, and its sum limits the sum of a candidate. `members` are
-/// the problems of each bucket. Returns `None` if no candidate is within the budget.
+/// Returns the index of the most accurate candidate within the budget; the cheaper one wins a tie. `budget` has the
+/// tokens of each problem, and only the sum is a limit. `members` has the problems of each bucket. Returns `None` if
+/// no candidate is within the budget.
 pub fn best_single(
     candidates: &[Measures],
     budget: &[f64],
@@ -180,12 +175,11 @@ pub fn best_single(
     Totals::of(candidates, budget, members).single()
 }
 
-/// Returns the most accurate choice of a candidate for each bucket within the budget; a tie goes to
-/// the cheaper choice. `budget` has tokens by problem, and its sum limits the sum over all
-/// problems. `members` are the problems of each bucket; an empty bucket has no choice. Returns
-/// `None` if no choice is within the budget.
+/// Returns the most accurate choice of a candidate for each bucket within the budget; the cheaper one wins a tie.
+/// `budget` has the tokens of each problem, and only the sum over all problems is a limit. `members` has the problems
+/// of each bucket; an empty one gets no candidate. Returns `None` if no choice is within the budget.
 ///
-/// On these problems the choice is at least as accurate as [`best_single`].
+/// On these problems the choice is at least as accurate as the candidate by [`best_single`].
 pub fn best_by_bucket(
     candidates: &[Measures],
     budget: &[f64],
@@ -194,12 +188,12 @@ pub fn best_by_bucket(
     Totals::of(candidates, budget, members).by_bucket()
 }
 
-/// Accuracy and cost by problem of choices that were made on other problems.
+/// The results of choices on problems other than those they were made on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HeldOut {
-    /// The result with the candidate chosen for the problem's bucket.
+    /// The results if each problem is searched with the candidate of its bucket.
     pub by_bucket: Measures,
-    /// The result with the single candidate that is best over all buckets.
+    /// The results if all problems are searched with the best single candidate.
     pub single: Measures,
 }
 
@@ -217,11 +211,11 @@ impl Measures {
     }
 }
 
-/// Measures choices by two-fold cross-validation within each bucket, as in the paper: every bucket
-/// is halved [`HALVINGS`] times, and each half is measured with the choice made on the other.
-/// `buckets` has the bucket of every problem, `budget` the tokens. A bucket without problems in the
-/// choosing half takes the single best candidate. Returns `None` with fewer than two problems, or
-/// if a half has no candidate within the budget.
+/// Measures choices on problems they were not made on, by two-fold cross-validation within each bucket. Every bucket
+/// is halved [`HALVINGS`] times, and each half is measured with the choice made on the other half. `buckets` and
+/// `budget` have the bucket and the tokens of each problem. If the choosing half has no problem of a bucket, the best
+/// single candidate is used. Returns `None` for fewer than two problems, or if no candidate is within the budget of a
+/// half.
 pub fn held_out(
     candidates: &[Measures],
     budget: &[f64],
@@ -240,8 +234,7 @@ pub fn held_out(
     };
     for _ in 0..HALVINGS {
         let mut halves = [Vec::new(), Vec::new()];
-        // Which half begins with the larger part is random, too: otherwise one half would always
-        // have the odd problem of the first odd bucket.
+        // The half that gets the first odd problem is random, since the same half would otherwise always be larger.
         let mut larger = draw.below(2);
         for problems in &mut all {
             for i in (1..problems.len()).rev() {
@@ -260,7 +253,7 @@ pub fn held_out(
             let single = totals.single()?;
             for (choice, problems) in totals.by_bucket()?.into_iter().zip(reported) {
                 for &problem in problems {
-                    // A bucket without problems in the choosing half has no choice of its own.
+                    // The choosing half may have no problem of this bucket, and thus no choice for it.
                     let chosen = &candidates[choice.unwrap_or(single)];
                     sums.by_bucket.add(problem, chosen);
                     sums.single.add(problem, &candidates[single]);

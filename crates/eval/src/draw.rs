@@ -1,7 +1,7 @@
-//! A small seeded random number generator for resampling. Written here and not taken from a
-//! library, because another version of the library could change published intervals.
+//! A small seeded random number generator for resampling. A generator from a library could change in a new version,
+//! and with it published intervals.
 
-/// The generator `SplitMix64` (Steele, Lea and Flood, 2014).
+/// The state of `SplitMix64` (Steele, Lea and Flood, 2014).
 pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
@@ -17,8 +17,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// Returns a uniform index below `n`. The bias of at most n / 2^64 is far below the resampling
-    /// error.
+    /// Returns a uniform index below `n`. The bias is at most n / 2^64, far below the error of resampling.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
     }

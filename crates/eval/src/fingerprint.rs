@@ -2,12 +2,12 @@
 
 use sha2::{Digest, Sha256};
 
-/// The beginning of a fingerprint. Fingerprints of builds before SHA-256 have no such mark.
+/// The prefix of a fingerprint. Fingerprints of builds that did not use SHA-256 lack it.
 const KIND: &str = "sha256:";
-/// Bytes of the digest in a fingerprint: enough to distinguish contents, not to prevent forgery.
+/// The number of digest bytes in a fingerprint: enough to distinguish contents, not to prevent forgery.
 const SHOWN: usize = 16;
 
-/// Computes the fingerprint of a list of fields, the same in every build and on every machine.
+/// Computes the fingerprint of a sequence of fields, independent of build and machine.
 #[derive(Clone, Debug, Default)]
 pub struct Fingerprint(Sha256);
 
@@ -18,7 +18,7 @@ impl Fingerprint {
         self.0.update(bytes);
     }
 
-    /// Returns `sha256:` and the first 32 hexadecimal digits of the digest.
+    /// Returns the prefix `sha256:` with the first 32 hexadecimal digits of the digest.
     pub fn finish(self) -> String {
         let digest = self.0.finalize();
         let digits = digest[..SHOWN].iter().map(|byte| format!("{byte:02x}"));

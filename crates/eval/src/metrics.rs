@@ -1,4 +1,4 @@
-//! Accuracy with its interval, and the first error that a reward model finds.
+//! Means and shares with confidence intervals, and the first error that scores predict.
 
 use serde::Serialize;
 
@@ -16,48 +16,47 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The number of samples of [`bootstrap_of`]. The ends of the interval are then good to about a
-/// tenth of its width.
+/// The number of samples of [`bootstrap_of`]. With 2000, the error of an end is about a tenth of the interval's
+/// width.
 pub const RESAMPLES: usize = 2000;
 
 /// The standard normal quantile of a 95 % interval.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// Returns Wilson's 95 % interval (Wilson, 1927) of a share seen in `trials` independent trials, at
-/// least one. Unlike the normal approximation, the interval of a share of 0 or 1 is not empty.
+/// Returns Wilson's 95 % interval (Wilson, 1927) of a share in `trials` independent trials, at least one. Unlike the
+/// normal approximation, the interval is not empty at a share of 0 or 1.
 pub fn wilson(share: f64, trials: usize) -> (f64, f64) {
     let n = trials as f64;
     let middle = share + Z * Z / (2.0 * n);
     let half = Z * (share * (1.0 - share) / n + (Z / (2.0 * n)).powi(2)).sqrt();
     let scale = 1.0 + Z * Z / n;
     let (low, high) = ((middle - half) / scale, (middle + half) / scale);
-    // Rounding may put an end just beyond the share when the share is 0 or 1.
+    // For a share of 0 or 1, rounding may put an end slightly beyond the share.
     (low.clamp(0.0, share), high.clamp(share, 1.0))
 }
 
-/// Returns the share of right trials with Wilson's interval; `None` without trials.
+/// Returns the share of right trials with Wilson's interval, or `None` without trials.
 pub fn share(right: usize, trials: usize) -> Option<Interval> {
     let mean = right as f64 / trials as f64;
     let (low, high) = (trials > 0).then(|| wilson(mean, trials))?;
     Some(Interval { mean, low, high })
 }
 
-/// The range of a figure's values.
+/// The range of the values that a mean is taken of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Range {
-    /// From 0 to 1: shares, probabilities and their means.
+    /// From 0 to 1: shares, and probabilities.
     Unit,
-    /// From -1 to 1: differences of shares, and correlations.
+    /// From -1 to 1, as correlations and differences of shares.
     Signed,
 }
 
 impl Range {
-    /// Returns the 95 % interval of a figure that is equal in `problems` independent problems,
-    /// where resampling would show no spread at all: the widest that values of this range can have.
+    /// Returns a 95 % interval of a mean if all `problems` independent values are equal to `value`. Resampling would
+    /// give an empty interval; this one is the widest that values of the range can have.
     ///
-    /// Within `Unit` no value spreads wider than a share's yes and no, so the interval is Wilson's.
-    /// A difference of 0 means that no problem differs; the interval is that share's, on both
-    /// sides.
+    /// No values between 0 and 1 spread more than outcomes of 0 and 1, so the interval for `Unit` is Wilson's. A
+    /// difference of 0 means that no problem differs: the interval of this share, on both sides.
     pub fn of_equal(self, value: f64, problems: usize) -> (f64, f64) {
         match self {
             Self::Unit => wilson(value.clamp(0.0, 1.0), problems),
@@ -66,7 +65,7 @@ impl Range {
                 (-most, most)
             }
             Self::Signed => {
-                // Mapped to 0 to 1 and back, where -1 and 1 are the yes and no of a share.
+                // The range is mapped to 0 to 1, where -1 and 1 become the outcomes 0 and 1, and back.
                 let (low, high) = wilson(value.midpoint(1.0).clamp(0.0, 1.0), problems);
                 (2.0 * low - 1.0, 2.0 * high - 1.0)
             }
@@ -74,19 +73,18 @@ impl Range {
     }
 }
 
-/// Returns the mean of one value for each problem with its 95 % interval; `None` without values.
+/// Returns the mean of one value for each problem with a 95 % interval; `None` without values.
 ///
-/// With several seeds, pass each problem's mean over the seeds: the interval is then about other
-/// problems of the same kind and not about more seeds on these. Outcomes of 0 and 1 have Wilson's
-/// interval, equal values the interval of [`Range::of_equal`], and all others a percentile
-/// bootstrap over problems.
+/// With several seeds, pass the mean of each problem over the seeds. The interval then describes other problems of
+/// the same kind, not more seeds of these problems. The method is Wilson's for values that are 0 or 1,
+/// [`Range::of_equal`] for equal values, and otherwise a percentile bootstrap over problems.
 pub fn mean_with_interval(per_problem: &[f64], range: Range, seed: u64) -> Option<Interval> {
     let n = per_problem.len();
     let first = *per_problem.first()?;
     let mean = per_problem.iter().sum::<f64>() / n as f64;
     let mut values = per_problem.iter();
     let outcomes = range == Range::Unit && values.all(|value| [0.0, 1.0].contains(value));
-    // Resampling equal values shows no spread, and of few outcomes too little.
+    // Resampling shows no spread of equal values, and too little of few outcomes.
     let (low, high) = if outcomes || per_problem.iter().all(|&value| value == first) {
         range.of_equal(mean, n)
     } else {
@@ -97,13 +95,12 @@ pub fn mean_with_interval(per_problem: &[f64], range: Range, seed: u64) -> Optio
     Some(Interval { mean, low, high })
 }
 
-/// Returns the 2.5th and 97.5th percentile of a statistic over resampled problems (percentile
-/// bootstrap; Efron, 1979), widened where needed to include the statistic of all problems.
-/// `statistic` gets `problems` indices below `problems`: first each index once, then samples with
-/// replacement. The statistic may be infinite. Returns `None` without problems.
+/// Returns the 2.5th and the 97.5th percentile of a statistic over resampled problems (percentile bootstrap; Efron,
+/// 1979). The interval is widened if needed to include the statistic of all problems. `statistic` gets a list of
+/// `problems` indices: first every index once, then samples with replacement. Its values may be infinite. Returns
+/// `None` without problems.
 ///
-/// Equal seeds give equal samples, so two statistics of the same problems are comparable sample
-/// by sample, and the statistic of a difference gives a paired interval.
+/// Equal seeds give equal samples. The statistic of a difference thus gives a paired interval.
 pub fn bootstrap_of(
     problems: usize,
     seed: u64,
@@ -115,8 +112,8 @@ pub fn bootstrap_of(
     })
 }
 
-/// Bootstraps a statistic of which only bounds are known: returns the 2.5th percentile of the lower
-/// bounds and the 97.5th of the upper bounds. Samples are those of [`bootstrap_of`].
+/// Bootstraps a statistic of which only a lower and an upper bound are known, with the samples of [`bootstrap_of`].
+/// Returns the 2.5th percentile of the lower bounds and the 97.5th of the upper bounds.
 pub fn bootstrap_bounds(
     problems: usize,
     seed: u64,
@@ -137,13 +134,13 @@ pub fn bootstrap_bounds(
         .unzip();
     lows.sort_by(f64::total_cmp);
     highs.sort_by(f64::total_cmp);
-    // The same number of samples is cut off on both sides, 50 of 2000.
+    // 50 of the 2000 samples are cut off at each end.
     let low = lows[RESAMPLES * 25 / 1000];
     let high = highs[RESAMPLES * 975 / 1000 - 1];
     Some((low.min(least), high.max(most)))
 }
 
-/// Returns the index of the first step whose probability of being right is below `threshold`.
+/// Returns the index of the first step with a score below `threshold`.
 pub fn first_error(scores: &[f32], threshold: f32) -> Option<usize> {
     scores.iter().position(|&score| score < threshold)
 }
@@ -180,7 +177,7 @@ mod tests {
         assert_eq!(share(0, 0), None);
     }
 
-    /// With several seeds a problem's value is a mean, and the means are resampled.
+    /// With several seeds, the value of a problem is a mean that may be neither 0 nor 1.
     #[test]
     fn means_of_problems_are_resampled() {
         let halves: Vec<f64> = (0..400).map(|i| [0.0, 0.5, 1.0, 0.5][i % 4]).collect();

@@ -1,13 +1,13 @@
-//! Reading and writing numbers as people write them.
+//! Numbers as people write them: with thousands separators, repeating decimals and exponents.
 
 use num_bigint::BigInt;
 use num_traits::{One, Pow};
 
-/// An exact rational number of any size.
+/// An exact rational number without a limit on its size.
 pub use num_rational::BigRational as Rational;
 
-/// The most digits of a number that is read. Nobody could check a longer answer, and arithmetic
-/// with it would be slow.
+/// The largest number of digits that is parsed. Nobody could check a longer answer, and arithmetic with it would be
+/// slow.
 const MAX_DIGITS: usize = 1500;
 
 /// Writes `1234567` as `1 234 567`. A comma would be a decimal point in some countries.
@@ -35,11 +35,11 @@ pub fn counted(number: impl TryInto<u64>, one: &str, many: &str) -> String {
 /// A number at the beginning of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Literal {
-    /// The exact value.
+    /// The exact value, also of a repeating decimal.
     pub value: Rational,
-    /// The length of the number in the text, in bytes.
+    /// The number of bytes that the number takes in the text.
     pub length: usize,
-    /// Whether the number is written only in digits, without separators, a point or an exponent.
+    /// True if the number is written with digits only, without separators, decimal point or exponent.
     pub plain: bool,
 }
 
@@ -55,7 +55,7 @@ pub fn literal(text: &str, commas: bool) -> Option<Literal> {
     } else {
         in_groups(text, whole, commas)
     };
-    // Digits up to here; anything read after this makes the number not plain.
+    // A number that extends beyond its integer digits is not plain.
     let plain_length = at;
     let mut digits = digits;
     let mut places = 0;
@@ -81,13 +81,13 @@ pub fn literal(text: &str, commas: bool) -> Option<Literal> {
             at += "\\overline{}".len() + repeating.len();
         }
     }
-    // Checked before any big number is made.
+    // The length is checked before a big number is computed.
     if at == 0 || digits.len() + repeating.len() > MAX_DIGITS {
         return None;
     }
     let mut value = Rational::new(integer(&digits)?, power_of_ten(places));
     if !repeating.is_empty() {
-        // A period of n digits is the period divided by 10^n - 1.
+        // A period p of n digits has the value p / (10^n - 1).
         let nines = power_of_ten(repeating.len()) - BigInt::one();
         value += Rational::new(integer(repeating)?, nines * power_of_ten(places));
     }
@@ -127,7 +127,7 @@ fn leading_digits(text: &str) -> &str {
 fn in_groups(text: &str, first: &str, commas: bool) -> (String, usize) {
     let mut digits = first.to_owned();
     let mut at = first.len();
-    // "1234,567": a separator after more than three digits does not separate thousands.
+    // In "1234,567" the comma does not separate thousands, since more than three digits precede it.
     if first.len() > 3 {
         return (digits, at);
     }
@@ -142,12 +142,12 @@ fn in_groups(text: &str, first: &str, commas: bool) -> (String, usize) {
     (digits, at)
 }
 
-/// Returns the length of the thousands separator at the beginning of a text.
+/// Returns the length in bytes of the thousands separator at the start of `text`.
 fn separator(text: &str, commas: bool) -> Option<usize> {
     // A comma set tight is a separator wherever it stands.
     for tight in ["{,}", ",\\!", "\\,", "\\ ", "~", "\u{202f}", "\u{2009}"] {
         if let Some(rest) = text.strip_prefix(tight) {
-            // `11,\! 111`: the blank after a tight comma is layout.
+            // In `11,\! 111` the blank after the separator belongs to the layout.
             let blanks = rest.len() - rest.trim_start().len();
             return Some(tight.len() + blanks);
         }
@@ -155,8 +155,8 @@ fn separator(text: &str, commas: bool) -> Option<usize> {
     (commas && text.starts_with(',') || is_blank_separator(text)).then_some(1)
 }
 
-/// Whether a blank at the beginning separates thousands, as in `1 000` but not in the mixed number
-/// `1 500/600`.
+/// Returns whether the blank at the start of `text` separates thousands, as in `1 000`. In `1 500/600` a fraction
+/// follows, so the number is mixed.
 fn is_blank_separator(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(' ') else {
         return false;
@@ -165,13 +165,13 @@ fn is_blank_separator(text: &str) -> bool {
     group.len() == 3 && !rest[3..].trim_start().starts_with('/')
 }
 
-/// Reads `e-3`: returns the exponent and the number of bytes.
+/// Parses an exponent such as `e-3`. Returns its value and the number of bytes.
 fn e_notation(text: &str) -> Option<(i16, usize)> {
     let rest = text.strip_prefix(['e', 'E'])?;
     let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
     let digits = leading_digits(unsigned);
     let sign = rest.len() - unsigned.len();
-    // Larger exponents would make numbers of thousands of digits.
+    // A larger exponent would make a number of thousands of digits.
     if digits.is_empty() || digits.len() > 3 {
         return None;
     }

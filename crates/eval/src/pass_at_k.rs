@@ -1,10 +1,9 @@
 //! The unbiased estimator of pass@k (Chen et al. 2021, "Evaluating Large Language Models Trained on
 //! Code", section 2.1).
 
-/// Returns the probability that at least one of `k` samples is right, taken without replacement
-/// from `n` of which `correct` are right: `1 - C(n - correct, k) / C(n, k)`. The mean over pools of
-/// `n` samples is the pass@k of fresh samples. Returns `None` if `k` is 0 or above `n`, or
-/// `correct` is above `n`.
+/// Returns the probability that at least one of `k` samples is right if they are taken without replacement from `n`
+/// samples, `correct` of which are right: `1 - C(n - correct, k) / C(n, k)`. The expected value over pools of `n`
+/// samples is the pass@k. Returns `None` if `k` is 0, or if `k` or `correct` is above `n`.
 pub fn pass_at_k(n: usize, correct: usize, k: usize) -> Option<f64> {
     if k == 0 || k > n || correct > n {
         return None;

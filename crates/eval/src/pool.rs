@@ -1,51 +1,51 @@
-//! Estimates of best-of-k and votes of k from a pool of n independent samples.
+//! Estimates of best-of-k and of votes of k, from a pool of n independent samples.
 //!
-//! "The first k of n" is one random subset and noisy. Here all subsets count in closed form, or
-//! many random subsets are averaged.
+//! The first k samples are only one random subset, so their result is noisy. The estimates here use all subsets in
+//! closed form, or the mean over many random subsets.
 
 use beamgen_search::{Choose, Standing};
 
 use crate::draw::SplitMix;
 
-/// The number of random subsets that [`chosen_at_k`] averages for a vote.
+/// The number of random subsets over which [`chosen_at_k`] averages a vote.
 pub const SUBSETS: usize = 100;
 
-/// A finished chain of a problem, with the facts that a choice among chains uses.
+/// The facts of a finished chain on which a choice among chains depends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample {
-    /// Whether the answer is right.
+    /// True if the answer certainly equals the reference.
     pub correct: bool,
-    /// The number of the answer's class, the same for equal answers; `None` without an answer.
+    /// A number that equal answers share; `None` without an answer.
     pub class: Option<u32>,
-    /// Whether nothing in the chain marks the answer, so that the last number was taken.
+    /// True if the answer is a guess: the last number of a chain that marks no answer.
     pub is_guess: bool,
-    /// The aggregated score of the chain; `None` without a scorer.
+    /// The aggregated score of the chain, which decides ties and weighted votes; `None` without a scorer.
     pub score: Option<f32>,
-    /// The number of tokens sampled for the chain.
+    /// The number of sampled tokens, the cost of the chain.
     pub tokens: u32,
 }
 
-/// Returns the probability that the answer chosen among `k` samples, taken without replacement from
-/// the pool, is right. The choice is that of [`beamgen_search::choose()`]. Returns `None` if `k` is
-/// 0 or above the size of the pool.
+/// Returns the probability that the answer chosen among `k` samples is right. The samples are taken from the pool
+/// without replacement, and the choice is made as by [`beamgen_search::choose()`]. Returns `None` if `k` is 0 or
+/// above the size of the pool.
 ///
-/// [`Choose::Best`] is exact: sorted by [`Standing`], rank `i` of `n` is the best of `C(n - 1 - i,
-/// k - 1) / C(n, k)` of the subsets. Votes have no closed form; the value is the mean over
-/// [`SUBSETS`] random subsets from `seed`.
+/// [`Choose::Best`] is exact: if the pool is sorted by [`Standing`], the sample of rank `i` is the best one in `C(n -
+/// 1 - i, k - 1) / C(n, k)` of the subsets. Votes have no closed form; their value is the mean over [`SUBSETS`]
+/// random subsets from `seed`.
 pub fn chosen_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> Option<f64> {
     if k == 0 || k > pool.len() {
         return None;
     }
     Some(match how {
-        // A choice among one is exact; sampling subsets would only add noise.
+        // With one sample there is no choice, so the exact pass rate replaces random subsets.
         _ if k == 1 => pass_rate(pool)?,
         Choose::Best => best_at_k(pool, k),
         Choose::Majority | Choose::Weighted => vote_at_k(pool, k, how, seed),
     })
 }
 
-/// Returns the indices in the order in which a search prefers the samples, without an answer last.
-/// The sort is stable, so the first of equal samples wins, as in a search.
+/// Returns the indices of the samples, preferred ones first and those without an answer last. The sort is stable, so
+/// the first of equal samples wins, as in a search.
 fn ranking(pool: &[Sample], scored: bool) -> Vec<usize> {
     let standing = |sample: &Sample| Standing {
         is_guess: sample.is_guess,
@@ -62,8 +62,8 @@ fn ranking(pool: &[Sample], scored: bool) -> Vec<usize> {
 
 fn best_at_k(pool: &[Sample], k: usize) -> f64 {
     let n = pool.len();
-    // The probability that the sample of this rank is the best of a subset. The first is so in k/n
-    // of the subsets; each next one is a ratio of two binomials away, so nothing overflows.
+    // The probability that the sample of this rank is the best of a subset: k/n for the first rank. The ratio of
+    // neighbouring ranks has no binomial coefficient, so nothing overflows.
     let mut probability = k as f64 / n as f64;
     let mut right = 0.0;
     for (rank, at) in ranking(pool, true).into_iter().enumerate() {
@@ -79,8 +79,8 @@ fn best_at_k(pool: &[Sample], k: usize) -> f64 {
     right
 }
 
-/// Estimates the accuracy of a vote of `k`. A majority vote ignores the scores also in ties, as a
-/// search without a scorer does.
+/// Estimates the accuracy of a vote of `k`. A majority vote ignores scores even in ties, as a search without a scorer
+/// does.
 fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
     let mut rank_of = vec![0; pool.len()];
     for (rank, at) in ranking(pool, how == Choose::Weighted)
@@ -97,8 +97,7 @@ fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
     let subsets = if k == pool.len() { 1 } else { SUBSETS };
     let mut right = 0;
     for _ in 0..subsets {
-        // The first k places of a Fisher-Yates shuffle are a uniform subset, whatever the order
-        // that the subset before left.
+        // The first k places of a Fisher-Yates shuffle are a uniform subset, whatever the order before the shuffle.
         for i in 0..k {
             let other = i + draw.below(order.len() - i);
             order.swap(i, other);
@@ -108,8 +107,8 @@ fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
     right as f64 / subsets as f64
 }
 
-/// Whether the answer with the most votes in the subset is right. A tie goes to the answer whose
-/// best member has the best rank.
+/// Returns whether the answer with the most votes in the subset is right. In a tie, the answer with the best ranked
+/// chain wins.
 fn winner_is_right(
     pool: &[Sample],
     how: Choose,
@@ -125,7 +124,7 @@ fn winner_is_right(
         };
         let (votes, best) = &mut counted[class as usize];
         *votes += match how {
-            // Without a score a chain adds no weight, but its answer can still be chosen.
+            // A chain without a score adds no weight, but its answer may still be chosen.
             Choose::Weighted => f64::from(pool[at].score.unwrap_or(0.0)),
             _ => 1.0,
         };
@@ -141,7 +140,7 @@ fn winner_is_right(
     winner.is_some_and(|(_, at)| pool[at].correct)
 }
 
-/// Returns the share of right samples, the pass rate of a single sample; `None` for an empty pool.
+/// Returns the share of right samples, or `None` for an empty pool.
 pub fn pass_rate(pool: &[Sample]) -> Option<f64> {
     let right = pool.iter().filter(|sample| sample.correct).count();
     (!pool.is_empty()).then(|| right as f64 / pool.len() as f64)
@@ -153,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Pools of 8 with ties of score and of votes, guesses, and chains without an answer or a
+    /// Returns pools of 8 samples. They have guesses, ties of scores and of votes, and chains without an answer or a
     /// score.
     fn pools() -> Vec<Vec<Sample>> {
         let mut draw = SplitMix::new(7);

@@ -1,8 +1,8 @@
-//! Probes of a reward model: can the model be gamed, and does it hold on unfamiliar data?
+//! Probes of a reward model: tests whether tricks raise its scores, and whether it works on unfamiliar data.
 //!
-//! A [`Probe`] changes a labelled chain in a way whose worth is known, and the model scores the
-//! chain again; [`ProbeReport`] has the paired differences. A [`Shift`] changes nothing and
-//! compares two kinds of chains that the data name. [`RULES`] turns the figures into plain words.
+//! A [`Probe`] changes labelled chains in a way that a good model should notice or ignore, and the model scores the
+//! changed chains. [`ProbeReport`] has the differences. A [`Shift`] changes nothing and compares two kinds of chains
+//! in the data. [`RULES`] defines the verdicts on the figures.
 
 mod changes;
 mod effect;

@@ -1,4 +1,4 @@
-//! Problem files: JSON lines, or plain text with one problem in each line.
+//! Problem files: JSON lines, or plain text with one problem on each line.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -21,18 +21,18 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-/// The longest line that is read, in bytes. A reference solution may be long, but a longer line is
-/// a sign of another kind of file.
+/// The longest accepted line, in bytes. Reference solutions may be long, but a longer line suggests another kind of
+/// file.
 pub const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// The longest problem text, in bytes. A longer text is far over every context window, so it is
-/// refused before the tokeniser has to read it.
+/// The longest accepted problem, in bytes. A longer one exceeds every context window, and tokenising it would take
+/// long.
 pub const MAX_PROBLEM_BYTES: usize = 256 << 10;
 
-/// The keys of a problem's text, in the order of preference. Capitals do not matter.
+/// The keys of a problem's text, the preferred one first. Upper and lower case are equal.
 const TEXT_KEYS: [&str; 4] = ["problem", "question", "prompt", "input"];
 
-/// The keys of a reference answer after `answer`, in the order of preference.
+/// The keys of a reference answer if there is no `answer`, the preferred one first.
 const ANSWER_KEYS: [&str; 5] = [
     "final_answer",
     "expected_answer",
@@ -41,34 +41,33 @@ const ANSWER_KEYS: [&str; 5] = [
     "target",
 ];
 
-/// The key of the story before a `question`, as in `ASDiv` and SVAMP.
+/// The key of a text that precedes the `question`, as in `ASDiv` and SVAMP.
 const BODY: &str = "body";
 
-/// The key of the steps that every chain of the problem begins with.
+/// The key of given steps, with which every chain of the problem begins.
 const STEPS: &str = "steps";
 
-/// The most keys that a message names.
+/// The largest number of keys in a message, so that it fits on a line.
 const NAMED_KEYS: usize = 8;
 
 /// A problem file that was read.
 #[derive(Clone, Debug)]
 pub struct Problems {
-    /// The name of the file in messages: its path, or `<stdin>`.
+    /// The path of the file, or `<stdin>`, for messages.
     pub source: String,
     /// The problems in the file's order; never empty, ids never repeated.
     pub problems: Vec<Problem>,
     /// The line of each problem, from 1.
     pub lines: Vec<usize>,
-    /// The number of problems without a reference answer but with unread keys, and these keys.
+    /// The number of problems without a reference answer whose records have keys that are not read, and these keys.
     pub unread: (usize, BTreeSet<String>),
 }
 
 impl Problems {
     /// Reads a problem file; `-` is the standard input.
     ///
-    /// The first line that is not blank decides the format: `{` begins JSON lines, and anything
-    /// else is text with one problem in each line. Blank lines are skipped. The id of a problem
-    /// without an id is the line's number, from 1.
+    /// The first line that is not blank decides the format: JSON lines if it starts with `{`, else plain text. Blank
+    /// lines are skipped. A problem without an id gets the number of its line, from 1.
     ///
     /// # Errors
     /// [`ProblemsError`] names the file and the line.
@@ -88,7 +87,7 @@ impl Problems {
         }
     }
 
-    /// Makes a text the only problem, also if the text has several lines.
+    /// Makes `text` a single problem, even if it has several lines.
     ///
     /// # Errors
     /// [`ProblemsError`] names the file and the line.
@@ -104,7 +103,7 @@ impl Problems {
         })
     }
 
-    /// Reads problems from any reader; `source` is its name in messages.
+    /// Reads problems from `input`, which is called `source` in messages.
     ///
     /// # Errors
     /// [`ProblemsError`] names the file and the line.
@@ -112,7 +111,7 @@ impl Problems {
         Self::read_as(None, input, source)
     }
 
-    /// Reads problems. `table` is the kind of table that the file's name suggests, if any.
+    /// Reads problems. `table` is the kind of table to which the file's extension belongs, if any.
     fn read_as(
         table: Option<&'static Table>,
         mut input: impl BufRead,
@@ -120,7 +119,7 @@ impl Problems {
     ) -> Result<Self, ProblemsError> {
         let (mut problems, mut numbers) = (Vec::new(), Vec::new());
         let mut unread = (0, BTreeSet::new());
-        // Ids name problems in run files, so a repeated id would make a resume skip a problem.
+        // Run files refer to problems by id, so with a repeated id a resumed run would skip a problem.
         let mut first_lines: HashMap<String, usize> = HashMap::new();
         let mut format = None;
         let mut line = Vec::new();
@@ -134,15 +133,14 @@ impl Problems {
                 break;
             }
             let fault = |fault| at(source, number, fault);
-            // Blank lines count in the numbers, so messages name the line that an editor shows.
+            // Blank lines are counted too, so that messages have the line numbers of an editor.
             let text = decoded(&line, number == 1).map_err(fault)?.trim();
             if text.is_empty() {
                 continue;
             }
-            // Decided once: a file that changes its format in the middle is an error and not two
-            // formats.
+            // The first line decides for the whole file: a change of format within a file is an error.
             let format = *format.get_or_insert_with(|| Format::of(text, table));
-            // Otherwise the JSON would be solved as a text, with its braces and its answer in it.
+            // Otherwise the JSON text, with the answer in it, would be given to the model as the problem.
             if let (Format::Text, Some(&first)) = (format, numbers.first())
                 && is_json_problem(text)
             {
@@ -151,7 +149,8 @@ impl Problems {
             let (problem, keys) = format.parse(text, number).map_err(fault)?;
             unread.0 += usize::from(!keys.is_empty());
             unread.1.extend(keys);
-            // Also for ids that are line numbers: `{"id": "3"}` on line 1 clashes with line 3.
+            // This also covers ids that are line numbers: `{"id": "3"}` on line 1 and a problem without an id on line
+            // 3.
             if let Some(first) = first_lines.insert(problem.id.clone(), number) {
                 let id = problem.id;
                 return Err(fault(LineFault::Repeated { id, first }));
@@ -172,8 +171,8 @@ impl Problems {
         })
     }
 
-    /// Returns a note on problems without a reference answer whose lines have unread keys, since
-    /// the answer may be under one of them.
+    /// Returns a note on problems without a reference answer whose records have unread keys, since a key may hold the
+    /// answer.
     pub fn unread_note(&self) -> Option<String> {
         let (count, keys) = &self.unread;
         (*count > 0).then(|| {
@@ -199,7 +198,7 @@ impl Problems {
         })
     }
 
-    /// Returns the error for a problem (by index) that a model refuses, with the problem's line.
+    /// Returns the error for the problem at `index`, which a model refuses. The error has the problem's line.
     pub fn refused(&self, index: usize, reason: String) -> ProblemsError {
         at(
             &self.source,
@@ -208,10 +207,10 @@ impl Problems {
         )
     }
 
-    /// Checks that each of the first `count` problems has a reference answer.
+    /// Checks that the first `count` problems have reference answers.
     ///
     /// # Errors
-    /// [`ProblemsError`] names the line of the first problem without one.
+    /// [`ProblemsError`] has the line of the first problem without an answer.
     pub fn require_answers(&self, count: usize) -> Result<(), ProblemsError> {
         let mut problems = self.problems.iter().take(count);
         match problems.position(|problem| problem.answer.is_none()) {
@@ -220,10 +219,10 @@ impl Problems {
         }
     }
 
-    /// Checks that no problem gives steps, for callers that sample chains from their beginning.
+    /// Checks that no problem has given steps, for callers that sample whole chains.
     ///
     /// # Errors
-    /// [`ProblemsError`] names the line of the first problem that gives steps.
+    /// [`ProblemsError`] has the line of the first problem with given steps.
     pub fn refuse_steps(&self) -> Result<(), ProblemsError> {
         let mut problems = self.problems.iter();
         match problems.position(|problem| !problem.steps.is_empty()) {
@@ -232,16 +231,16 @@ impl Problems {
         }
     }
 
-    /// Returns the fingerprint of all ids, texts, answers, given steps and contexts, so that a run
-    /// is not resumed on other problems.
+    /// Returns the fingerprint of all problems (ids, texts, answers, given steps, contexts). A run can only be
+    /// resumed with equal problems.
     pub fn fingerprint(&self) -> String {
         let mut hash = Fingerprint::default();
         for problem in &self.problems {
             hash.field(problem.id.as_bytes());
             hash.field(problem.text.as_bytes());
-            // A text that no answer can be, so "no answer" and the answer "none" differ.
+            // `\0` is in no answer, so that no answer and the answer "none" have different hashes.
             hash.field(problem.answer.as_deref().unwrap_or("\0none").as_bytes());
-            // Hashed only if present: files from before these fields keep their fingerprints.
+            // These fields are hashed only if present, so that older run files keep their fingerprints.
             if !problem.steps.is_empty() {
                 hash.field(b"\0steps");
             }
@@ -268,11 +267,11 @@ enum Format {
 }
 
 impl Format {
-    /// Determines the format of a file from its first line, and from the kind of table that its
-    /// name suggests.
+    /// Determines the format of a file from its first line. `named` is the kind of table to which the extension
+    /// belongs.
     fn of(first: &str, named: Option<&'static Table>) -> Self {
         match first.strip_prefix('[').map(str::trim_start) {
-            // `[5, 3)` and the like begin a problem in plain text.
+            // A plain problem may begin with an interval such as `[5, 3)`.
             Some(rest) if rest.is_empty() || rest.starts_with(['{', '"']) => Self::JsonArray,
             _ if first.starts_with('{') => Self::JsonLines,
             _ => match named.or_else(|| Table::headed(first)) {
@@ -282,8 +281,7 @@ impl Format {
         }
     }
 
-    /// Parses a line. Returns the problem, and the unread keys if the problem has no reference
-    /// answer.
+    /// Parses a line to a problem. If the problem has no reference answer, the unread keys are returned too.
     fn parse(self, text: &str, number: usize) -> Result<(Problem, Vec<String>), LineFault> {
         match self {
             Self::JsonArray => Err(LineFault::Array),
@@ -313,8 +311,8 @@ impl Format {
 }
 
 impl Table {
-    /// Returns the kind of table if a line is its head: several names, one of them a key of problem
-    /// texts. Prose does not match, because it has a blank after a comma.
+    /// Returns the kind of table if `line` is the head of one: several column names, one of them in [`TEXT_KEYS`].
+    /// Prose has blanks after commas and does not match.
     fn headed(line: &str) -> Option<&'static Self> {
         TABLES.iter().find(|table| {
             let names = line.split(table.separator);
@@ -344,7 +342,7 @@ fn is_json_problem(text: &str) -> bool {
     object.is_some_and(|object| TEXT_KEYS.iter().any(|&key| find(&object, key).is_some()))
 }
 
-/// Returns the value under a key, or else under the same key with other capitals.
+/// Returns the value under `key`, or under a key that differs only in case.
 fn find<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     object.get(key).or_else(|| {
         let mut others = object.iter();
@@ -371,7 +369,7 @@ fn from_object(
         });
     };
     let id = scalar(object, "id")?.unwrap_or_else(|| number.to_string());
-    // Only with `question`: in other files a `body` may be anything.
+    // In files without `question`, a `body` may be anything.
     let body = find(object, BODY).and_then(Value::as_str);
     let body = body.filter(|body| field == "question" && !body.trim().is_empty());
     let whole = body.map(|body| format!("{} {text}", body.trim_end()));
@@ -380,7 +378,7 @@ fn from_object(
         let given = find(object, key).filter(|given| !given.is_null())?;
         Some((key, given))
     });
-    // A null under the first key does not hide the documents under a later key.
+    // A null under the first key must not hide documents under another key.
     let context = contexts.next();
     let is_read = |key: &str| {
         let read = [field, "id", STEPS].into_iter().chain(body.map(|_| BODY));
@@ -408,14 +406,13 @@ fn from_object(
         },
         ..Problem::default()
     };
-    // The limit is for what the model reads, so the documents count with the problem.
+    // The limit is on all text that the model reads, which includes the documents.
     if let Some((field, _)) = context {
         checked_text(&problem.with_context(), field)?;
     }
     Ok((problem, unread))
 }
 
-/// Formats keys for a message, at most [`NAMED_KEYS`].
 fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
     let keys = keys.into_iter().take(NAMED_KEYS);
     let keys: Vec<String> = keys.map(|key| format!("\"{key}\"")).collect();
@@ -426,8 +423,8 @@ fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
     }
 }
 
-/// Returns the reference answer: under `answer`, else under one of [`ANSWER_KEYS`] (`OlympiadBench`
-/// may write a list of one), else the marked answer of a worked `solution` (MATH).
+/// Returns the reference answer. The first source that exists is used: `answer`, one of [`ANSWER_KEYS`] (in
+/// `OlympiadBench` perhaps a list of one), the marked answer of a `solution` (as in MATH).
 fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
     let other = |key: &&str| {
         let given = find(object, key)?;
@@ -442,13 +439,13 @@ fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
     }
     let solution = find(object, "solution").and_then(Value::as_str);
     let marked = solution.and_then(answer::extract_marked);
-    // "The answer is" in the middle of a worked solution may be about a part of the problem. A
-    // wrong reference is worse than none.
+    // "The answer is" within a worked solution may be about a part of the problem, and a wrong reference is worse
+    // than none.
     let marked = marked.filter(|found| found.marker != Marker::Sentence);
     Ok(marked.map(|found| found.text.to_owned()))
 }
 
-/// Returns a string or a number as text; `None` for other types.
+/// Returns a string or a number as text, and `None` for other types.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -470,7 +467,7 @@ fn checked_text(text: &str, field: &'static str) -> Result<String, LineFault> {
     Ok(text.to_owned())
 }
 
-/// Returns a field's string or number as text; `None` for an absent or null field.
+/// Returns the string or number under `field` as text; `None` if the field is absent or null.
 fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<String>, LineFault> {
     let value = find(object, field).filter(|value| !value.is_null());
     let Some(value) = value else {
@@ -484,10 +481,10 @@ fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<Str
     text.map(Some)
 }
 
-/// Decodes a line. The first line of a file may begin with byte order marks, or show that the file
-/// is not text.
+/// Decodes a line as UTF-8 and checks its length. The first line may begin with byte order marks. An error is
+/// returned if it shows that the file is not text.
 fn decoded(line: &[u8], is_first: bool) -> Result<&str, LineFault> {
-    // Before the length: a compressed file may have no newline for megabytes, and "too long" would
+    // This check precedes that of the length: a compressed file may have a very long first line, and "too long" would
     // mislead.
     if is_first && let Some(packed) = beamgen_files::packed(line) {
         return Err(LineFault::Packed(packed));

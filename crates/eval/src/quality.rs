@@ -1,8 +1,8 @@
-//! The quality of a reward model's step scores, measured against labels.
+//! The quality of a reward model's step scores, measured on labelled chains.
 //!
-//! [`measure`] computes every [`Measure`] of a list of [`ScoredChain`]s. The interval of a measure
+//! [`measure`] computes every [`Measure`] for a list of [`ScoredChain`]s. The interval of a measure
 //! resamples *problems*, because steps of one chain and chains of one problem are alike. A figure
-//! without a meaning on the data (a share of nothing, an area with one class missing) is `None`.
+//! that is not defined on the data is `None`, for example an area under the ROC curve without wrong steps.
 
 mod baselines;
 mod calibration;
@@ -27,8 +27,8 @@ pub use ranking::{RocPoint, auc};
 pub use resample::{Figure, resample};
 pub use view::{Counts, OverProblems, View};
 
-/// Computes all measures of `chains` with their intervals. A step with a score below `threshold` is
-/// flagged as wrong. `seed` is the seed of the bootstrap.
+/// Computes all measures of `chains` with intervals. A score below `threshold` flags a step as wrong. `seed` is for
+/// the bootstrap.
 #[must_use]
 pub fn measure<'a>(
     chains: impl IntoIterator<Item = &'a ScoredChain>,

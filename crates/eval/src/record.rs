@@ -1,5 +1,5 @@
 //! The outcome of one problem as a line of JSON, printed or in a run file.
-//! docs/reference/run-file.md lists every field.
+//! The file docs/reference/run-file.md describes every field for users.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Verdict};
 
-/// The outcome of one problem: the answer, the chosen chain with its scores, and the costs.
+/// The outcome of one problem: the answer, the chosen chain, the verdict on the answer, and the costs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// The problem's id.
     pub id: String,
-    /// The problem's text. Empty in run files from before this field existed.
+    /// The text of the problem, without the documents. Older run files lack this field.
     #[serde(default)]
     pub problem: String,
     /// The documents that the problem gives.
@@ -26,10 +26,9 @@ pub struct Record {
     /// The problem's reference answer, if it has one.
     #[serde(default)]
     pub reference: Option<String>,
-    /// The answer given; `None` if it was withheld or no chain ended with an answer.
+    /// The answer that is given; `None` if the answer is withheld or no chain has one.
     pub answer: Option<String>,
-    /// Whether the answer, given or withheld, is a guess: nothing in the chain marks an answer, so
-    /// the last number was taken.
+    /// True if the answer, given or withheld, is a guess: the last number of a chain that marks no answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guess: bool,
     /// The answer withheld because its chain scored below the threshold, or is unsound.
@@ -40,36 +39,35 @@ pub struct Record {
     /// Whether the answer could not be compared with the reference. It then counts as wrong.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cannot_tell: bool,
-    /// The step that makes the chosen chain unsound; `None` if the chain is sound or was not
-    /// audited. If the answer was withheld for this reason, `withheld` is set, too.
+    /// The step that makes the chosen chain unsound; `None` if the chain is sound or was not audited. If the answer
+    /// is withheld for this reason, `withheld` is set too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsound: Option<Unsound>,
     /// The chosen chain.
     pub steps: Vec<StepRecord>,
-    /// The number of first steps of the chain that the problem gave.
+    /// The number of steps at the start of the chain that were given with the problem.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub given: usize,
-    /// The chosen chain's aggregated score; `None` without a chain or without a scorer.
+    /// The aggregated score of the chosen chain; `None` without a chain or a scorer.
     pub score: Option<f32>,
-    /// The reason why the chain ended: `answer`, `end-of-text`, `stop`, `step-cap` and others; `stopped` if
-    /// the search ended without a chain, `too-long` if the problem does not fit into a model's
-    /// context, `refused` if the problem could not be tried or failed for another reason.
+    /// The reason for the end of the chosen chain: `answer`, `end-of-text`, `stop`, `step-cap` and others. Without a
+    /// chain it is `stopped`; `too-long` if the problem exceeds a model's context; `refused` for any other error.
     pub finish: String,
-    /// The error of a problem that could not be tried or failed; `None` for all others.
+    /// The message of the error if the problem failed or could not be tried, else `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Chains lost because memory was short: with more memory the result may differ.
+    /// The number of chains lost for lack of memory. With more memory the result may differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_to_memory: usize,
-    /// Verdicts lost because a checker's program failed: with the verdicts the result may differ.
+    /// The number of verdicts lost because a checker's program failed. With these verdicts the result may differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_verdicts: usize,
     /// The answers that took part in the choice with their votes, the chosen one first.
     #[serde(default)]
     pub answers: Vec<AnswerVotes>,
-    /// The costs of the problem.
+    /// The tokens, passes, memory and seconds that the problem took.
     pub ledger: Spent,
-    /// All nodes of the search, parents before children; `None` unless trees are recorded.
+    /// All nodes of the search, with parents before children; `None` unless trees are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<ChainTree>,
 }
@@ -82,16 +80,16 @@ fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepRecord {
-    /// The step's text, without the boundary and without blank lines before the step.
+    /// The text, without the step boundary and leading blank lines.
     pub text: String,
-    /// The scorer's probability that the step is right; `None` if the step was not scored.
+    /// The scorer's probability that the step is right; `None` for an unscored step.
     pub score: Option<f32>,
-    /// The scores of the judges that were asked, by name, with `None` for an abstention. Empty with
-    /// a single scorer.
+    /// The score of each judge that was asked, by the judge's name; `None` for an abstention. The map is empty with a
+    /// single scorer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
-    /// The quantiles 0.1, 0.5 and 0.9 of the probability of success after this step; `None` unless
-    /// the reward model has a calibration with a quantile head.
+    /// The 0.1, 0.5 and 0.9 quantiles of the probability of success after this step. `None` unless the reward model
+    /// has a calibration with a quantile head.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -115,37 +113,37 @@ impl StepRecord {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spent {
-    /// Prompt tokens that the generator read.
+    /// Prompt tokens that the generator read; a problem's prompt counts once.
     pub prompt_tokens: u64,
     /// Tokens sampled, those of pruned chains included.
     pub generated_tokens: u64,
-    /// Tokens that the scorer read.
+    /// Tokens that the scorer read, prompts included.
     pub scored_tokens: u64,
     /// Tokens found in a cache instead of being read again.
     pub reused_tokens: u64,
-    /// Passes of the generator, each for one batch.
+    /// Forward passes of the generator, one for each batch.
     pub forward_passes: u64,
-    /// Largest memory of both models' caches together, in bytes.
+    /// Largest memory of the caches of both models together, in bytes.
     pub peak_kv_bytes: u64,
-    /// Requests to servers that had to be repeated.
+    /// Requests to servers that were repeated after a failure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u64,
-    /// Wall-clock seconds: a problem's share of the work, or the whole time of a run.
+    /// Wall-clock seconds: the problem's share of the work, or the time of a whole run.
     #[serde(deserialize_with = "number_or_nan")]
     pub seconds: f64,
-    /// Seconds in the generator, a part of `seconds`.
+    /// The part of `seconds` in the generator.
     #[serde(default, deserialize_with = "number_or_nan")]
     pub generate_seconds: f64,
-    /// Seconds in the scorer, a part of `seconds`.
+    /// The part of `seconds` in the scorer.
     #[serde(default, deserialize_with = "number_or_nan")]
     pub score_seconds: f64,
-    /// The costs of each judge, by name, a part of the scorer's costs. Empty with a single scorer.
+    /// The costs of each judge, by name. They are part of the scorer's costs; the map is empty with a single scorer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, JudgeSpent>,
 }
 
 impl Spent {
-    /// Copies the ledger's counts, with `seconds` as the time.
+    /// Copies the counts of `ledger`; `seconds` becomes the time.
     pub fn new(ledger: &Ledger, seconds: f64) -> Self {
         Self {
             prompt_tokens: ledger.prompt_tokens,
@@ -162,7 +160,7 @@ impl Spent {
         }
     }
 
-    /// Adds costs. The peak memory becomes the larger of the two, because both are of one memory.
+    /// Adds the costs of another problem. The caches are in one memory, so the peak is the larger one of the two.
     pub fn add(&mut self, other: &Self) {
         self.prompt_tokens += other.prompt_tokens;
         self.generated_tokens += other.generated_tokens;
@@ -189,24 +187,22 @@ impl Record {
         self.finish == TOO_LONG
     }
 
-    /// Whether another try may give another result: the problem could not be tried, or lost chains
-    /// for lack of memory, or lost verdicts.
+    /// Returns whether another try may give another result, because the problem failed or lost chains or verdicts.
     pub fn is_worth_retrying(&self) -> bool {
         let lost = self.lost_to_memory + self.lost_verdicts;
-        // A problem that is too long stays too long, so a resumed run would retry it for ever.
+        // A problem that is too long would fail again in every resumed run.
         lost > 0 || (self.error.is_some() && !self.is_too_long())
     }
 
-    /// Returns the evidence against the chain of a right answer; `None` if the answer is not right
-    /// or the chain is not unsound.
+    /// Returns the evidence against the chosen chain if its answer is right nevertheless, else `None`.
     pub fn right_but_unsound(&self) -> Option<Evidence> {
         let unsound = self.unsound.as_ref()?;
         (self.correct == Some(true)).then_some(unsound.by)
     }
 
-    /// Creates the record of a result, graded against the problem's reference answer.
+    /// Makes the record of a result and grades the answer. The tree is included if `with_tree` is true.
     pub fn new(result: &ProblemResult, with_tree: bool) -> Self {
-        // An error wins over a chain: a problem that failed on the way may have a chosen one.
+        // The error decides, since a problem that failed during the search may still have a chosen chain.
         let finish = match (&result.error, result.chosen_chain()) {
             (Some(_), _) if result.too_long => TOO_LONG,
             (Some(_), _) => "refused",
@@ -225,7 +221,7 @@ impl Record {
             cannot_tell: verdict(result) == Some(Verdict::CannotTell),
             unsound: result.unsound.clone(),
             steps: result.steps().into_iter().map(StepRecord::new).collect(),
-            // A search that stopped early may have a chain shorter than the given steps.
+            // The chain of a stopped search may be shorter than the given steps.
             given: result.problem.steps.len().min(result.steps().len()),
             score: result.score,
             finish: finish.to_owned(),
@@ -239,18 +235,18 @@ impl Record {
     }
 }
 
-/// Compares the answer with the problem's reference; returns `None` without a reference.
+/// Compares the answer of a result with the reference answer; returns `None` without a reference.
 pub fn verdict(result: &ProblemResult) -> Option<Verdict> {
     let expected = result.problem.answer.as_deref()?;
     Some(match result.answer.as_deref() {
         Some(given) => answer::compare(given, expected),
-        // No answer counts as a wrong answer, so that abstaining cannot raise the accuracy.
+        // A missing answer is wrong, so that abstaining cannot raise the accuracy.
         None => Verdict::Different,
     })
 }
 
-/// Whether the answer is certainly equal to the problem's reference; `None` without a reference. An
-/// answer that cannot be compared is not certainly equal.
+/// Returns whether the answer is proved equal to the reference answer, so false if they cannot be compared. Returns
+/// `None` without a reference.
 pub fn is_correct(result: &ProblemResult) -> Option<bool> {
     verdict(result).map(|verdict| verdict == Verdict::Same)
 }
@@ -350,7 +346,7 @@ mod tests {
             assert!(record.is_worth_retrying());
             let line = serde_json::to_value(&record).unwrap();
             for (key, lost) in [("lost_to_memory", memory), ("lost_verdicts", verdicts)] {
-                // A count of 0 is not written.
+                // A count of 0 is left out of the line.
                 let written = line.get(key).map_or(Some(0), serde_json::Value::as_u64);
                 assert_eq!(written, Some(lost as u64), "{key}");
             }
@@ -420,7 +416,7 @@ mod tests {
         assert_eq!(Record::new(&silent, false).finish, "stopped");
     }
 
-    /// Generates numbers that no model should give, and ordinary ones.
+    /// Generates any f32, often NaN, an infinity or another extreme value.
     fn odd() -> impl Strategy<Value = f32> {
         let special = [
             f32::NAN,

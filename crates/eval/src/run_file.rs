@@ -1,10 +1,10 @@
 //! Run files: a header line, then one JSON line a problem, written as soon as the problem is done.
 //!
 //! A line that ends in a newline is a finished problem. A killed process leaves at most one
-//! incomplete line at the end. When the run is resumed, that line is dropped and its problem solved
-//! again. The header has every setting that the results depend on, as text and not as a hash, so
+//! incomplete line at the end. A resumed run drops that line and solves its problem again.
+//! The header has every setting that the results depend on, as text and not as a hash, so
 //! that a resume with other settings can name the setting that differs. Settings that cannot change
-//! a result (threads, problems in flight) are left out.
+//! a result are left out, for example the number of threads.
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -18,29 +18,29 @@ use serde_json::{Map, Value};
 use crate::Problems;
 use crate::fingerprint::is_of_older_kind;
 
-/// The longest line that is read, in bytes. A line with a large search tree has some hundred MiB.
+/// The longest accepted line, in bytes. A line with a large search tree may have some hundred MiB.
 const MAX_LINE_BYTES: usize = 1 << 30;
 
 /// The version of the format, the value of the header's `beamgen_run`.
 pub(crate) const VERSION: u32 = 1;
 
-/// The first line of a run file: the settings and inputs that the results depend on.
+/// The first line of a run file: the settings and problems on which the results depend.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunHeader {
     /// The version of the format, 1.
     pub beamgen_run: u32,
-    /// The fingerprint of the problems ([`crate::Problems::fingerprint`]).
+    /// The fingerprint by [`Problems::fingerprint`](crate::Problems::fingerprint).
     pub problems: String,
     /// Settings and model fingerprints, nested as in the configuration file.
     pub settings: Map<String, Value>,
-    /// The device, instructions and memory that the first call of the run used. Not compared on a
-    /// resume, because they do not change results beyond rounding.
+    /// The device, instruction set and memory of the run's first call. A resumed run may have others, because they
+    /// change results only by rounding.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub effective: Map<String, Value>,
 }
 
 impl RunHeader {
-    /// Creates a header of this version, without `effective`.
+    /// Makes a header of the current version with an empty `effective`.
     pub fn new(problems: String, settings: Map<String, Value>) -> Self {
         Self {
             beamgen_run: VERSION,
@@ -50,28 +50,28 @@ impl RunHeader {
         }
     }
 
-    /// Sets `effective`.
+    /// Returns the header with `effective` set, which comparisons ignore.
     #[must_use]
     pub fn with_effective(mut self, effective: Map<String, Value>) -> Self {
         self.effective = effective;
         self
     }
 
-    /// Returns this header as it is after writing and reading: a float may lose its last digit.
+    /// Returns this header after a round trip through JSON, in which a float may lose its last digit.
     fn as_read(&self) -> Self {
         serde_json::to_vec(self)
             .and_then(|text| serde_json::from_slice(&text))
             .unwrap_or_else(|_| self.clone())
     }
 
-    /// Returns the first field in which `there`, read from a file, differs from this header: the
-    /// name, the value there and the value here.
+    /// Returns the first field in which this header differs from `there`, the header of a file: its name, the value
+    /// in the file, and the value here.
     pub fn difference(&self, there: &Self) -> Option<(String, String, String)> {
         self.as_read().exact_difference(there)
     }
 
     fn exact_difference(&self, there: &Self) -> Option<(String, String, String)> {
-        // The version first: in another version the other fields may mean something else.
+        // The version is compared first, since fields of another version may have another meaning.
         if self.beamgen_run != there.beamgen_run {
             let versions = (there.beamgen_run.to_string(), self.beamgen_run.to_string());
             return Some(("beamgen_run".to_owned(), versions.0, versions.1));
@@ -87,7 +87,7 @@ impl RunHeader {
 
 fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, String, String)> {
     let (Value::Object(a), Value::Object(b)) = (here, there) else {
-        // The hash changed from one build to another; a plain "differs" would look like other data.
+        // Older builds used another hash. The message says so, since the data may be the same.
         let older = match (here, there) {
             (Value::String(here), Value::String(there)) => is_of_older_kind(here, there),
             _ => false,
@@ -99,7 +99,7 @@ fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, S
         };
         return (here != there).then(|| (name.to_owned(), there_text, here.to_string()));
     };
-    // A setting that one side lacks is compared as null, so that its name is reported.
+    // A setting that one side lacks is compared as null, so that it is reported by name.
     let null = Value::Null;
     let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
     keys.into_iter().find_map(|key| {
@@ -115,13 +115,13 @@ fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, S
 #[derive(Debug, thiserror::Error)]
 #[error("{}{fault}", path.display())]
 pub struct RunFileError {
-    /// The path of the run file.
+    /// The path of the run file, with which the message begins.
     pub path: PathBuf,
     /// The fault of the file.
     pub fault: RunFileFault,
 }
 
-/// The reason why a run file could not be used.
+/// The reason why a run file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileFault {
     /// Reading or writing failed, with the error of the operating system.
@@ -136,42 +136,41 @@ pub enum RunFileFault {
     /// The file was removed while the run was writing to it.
     #[error(": was removed while the run was writing to it, and its results with it: run again")]
     Removed,
-    /// A line is not JSON, or not a header or a record.
+    /// A line is not valid JSON, or not a header or record of the expected form.
     #[error(":{line}: not a line of a run file ({reason}): repair or remove the file")]
     Line {
-        /// The number of the line, from 1.
+        /// The number of the line, counted from 1; the header is line 1.
         line: usize,
-        /// The parser's error, or `no header`.
+        /// The message of the parser, or `no header`.
         reason: String,
     },
-    /// A record is not about a problem of the run.
+    /// A record is not about a problem of this run.
     #[error(
         ":{line}: field \"{field}\": not that of a problem of the run ({id}), so the file was changed: repair or remove it"
     )]
     OtherProblem {
-        /// The number of the record's line, from 1.
+        /// The number of the record's line, counted from 1.
         line: usize,
-        /// `id` if no problem has the record's id, `problem` if the problem with that id has
-        /// another text.
+        /// `id` if no problem has the id of the record, `problem` if the problem with this id has another text.
         field: &'static str,
-        /// The id in the record.
+        /// The id in the record, which the message shows.
         id: String,
     },
     /// The run was made under other settings or on other problems.
     #[error(":1: field \"{field}\": the run has {there}, this call {here}")]
     OtherRun {
-        /// The path of the differing field in the header, such as `settings.search.n`.
+        /// The path of the first different field in the header, for example `settings.search.n`.
         field: String,
-        /// The field's value in the file, as JSON.
+        /// The value in the file, as JSON or as a note on an older fingerprint.
         there: String,
-        /// The field's value in this call, as JSON.
+        /// The value in this call, as JSON.
         here: String,
     },
 }
 
 impl RunFileError {
-    /// Whether the cause is the machine (a full disk) and not the user's input, which decides the
-    /// exit code.
+    /// Returns whether the cause is the machine, for example a full disk, and not the user's input. The exit code of
+    /// the program depends on the cause.
     pub fn is_failure(&self) -> bool {
         match &self.fault {
             RunFileFault::Io(error) => !beamgen_files::is_about_the_name(error),
@@ -185,7 +184,7 @@ impl RunFileError {
 pub struct RunFile {
     path: PathBuf,
     file: File,
-    /// Whether the file is a pipe or a device, which is neither locked, synced nor resumed.
+    /// True for a pipe or a device, which cannot be locked, synced or resumed.
     is_stream: bool,
 }
 
@@ -208,19 +207,19 @@ impl RunFile {
         }
     }
 
-    /// Starts a new run. An existing file is an error, because it may have hours of work.
+    /// Starts a new run. An existing file is never overwritten, because it may have the results of hours.
     ///
     /// # Errors
-    /// [`RunFileFault::Exists`] for an existing file, and errors of the file system.
+    /// [`RunFileFault::Exists`] if the file exists, and errors of the file system.
     pub fn create(path: &Path, header: &RunHeader) -> Result<Self, RunFileError> {
         let mut run = Self::opened(path, beamgen_files::create_new(path))?;
         run.lock()?;
-        // A full disk would leave an empty file, which the next call would refuse as existing.
+        // On a full disk, an empty file would remain, and the next call would refuse to overwrite it.
         run.append(header).inspect_err(|_| run.forget())?;
         Ok(run)
     }
 
-    /// Continues a run, or starts the run if the file does not exist. Returns the file's records.
+    /// Resumes a run, or starts it if the file does not exist. Returns the records in the file.
     ///
     /// Text after the last newline is an incomplete line and is cut off. Any other line that is not
     /// a `Line` is an error, and so is a header that differs from `header`.
@@ -231,7 +230,7 @@ impl RunFile {
         path: &Path,
         header: &RunHeader,
     ) -> Result<(Self, Vec<Line>), RunFileError> {
-        // Append mode: each record goes to the end, wherever reading left the position.
+        // In append mode each record is written at the end, wherever reading stopped.
         let file = beamgen_files::append(path);
         let mut run = Self::opened(path, file.map(|file| (file, false)))?;
         run.lock()?;
@@ -241,7 +240,8 @@ impl RunFile {
         {
             return Err(run.error(RunFileFault::OtherRun { field, there, here }));
         }
-        // Only now: a run that is refused must keep its incomplete line.
+        // The incomplete line is cut off only after the header was accepted, so that other runs' files stay
+        // unchanged.
         run.file.set_len(whole).map_err(|error| run.io(error))?;
         if there.is_none() {
             run.append(header)?;
@@ -249,11 +249,11 @@ impl RunFile {
         Ok((run, lines))
     }
 
-    /// Checks that the records of a resumed run are about the run's problems. `lines` has the id of
-    /// each record's problem, and the text if the record has one.
+    /// Checks that the records of a resumed run are about problems of the run. `lines` has the id in each record, and
+    /// the text if the record has one.
     ///
     /// # Errors
-    /// [`RunFileFault::OtherProblem`] for the first record about another problem.
+    /// [`RunFileFault::OtherProblem`] for the first record of another problem.
     pub fn check_problems<'l>(
         &self,
         problems: &Problems,
@@ -269,18 +269,18 @@ impl RunFile {
                 Some(&own) if text.is_some_and(|text| text != own) => "problem",
                 Some(_) => continue,
             };
-            // Lines count from 1, and the first is the header.
+            // The first record is on line 2, after the header.
             let (line, id) = (at + 2, id.to_owned());
             return Err(self.error(RunFileFault::OtherProblem { line, field, id }));
         }
         Ok(())
     }
 
-    /// Reads the header and the records of a run file without continuing the run. An incomplete
-    /// last line is left out, even if that is the header.
+    /// Reads the header and the records of a run file for a reader that does not resume the run. An incomplete last
+    /// line is ignored, even if it is the header.
     ///
     /// # Errors
-    /// [`RunFileError`] names the file and the malformed line.
+    /// [`RunFileError`] has the line that is not valid.
     pub fn read<Line: DeserializeOwned>(
         path: &Path,
     ) -> Result<(Option<RunHeader>, Vec<Line>), RunFileError> {
@@ -306,7 +306,7 @@ impl RunFile {
     /// Flushes the file to the disk, so that all lines survive a power cut, too.
     ///
     /// # Errors
-    /// The errors of [`append`](Self::append).
+    /// The file was removed, or a write to the disk failed.
     pub fn finish(self) -> Result<(), RunFileError> {
         self.check_still_there()?;
         if self.is_stream {
@@ -316,19 +316,19 @@ impl RunFile {
         }
     }
 
-    /// Removes a file whose header could not be written: a later run would refuse the empty file.
+    /// Removes the file after its header could not be written, since a later run would refuse the empty file.
     fn forget(&self) {
         if let (false, Ok(path)) = (self.is_stream, self.path.canonicalize()) {
             let _ = std::fs::remove_file(path);
         }
     }
 
-    /// Returns an error once the file has no name any more. A renamed file keeps its lines under
-    /// the new name and is not an error.
+    /// Returns an error if the file was removed while it was open. A renamed file is no error, because it keeps its
+    /// lines.
     #[cfg(unix)]
     fn check_still_there(&self) -> Result<(), RunFileError> {
         use std::os::unix::fs::MetadataExt;
-        // The open file and not the path: a renamed file still has a link, a removed one has none.
+        // The open file tells by its number of links: 0 if it was removed, unchanged if it was renamed.
         let found = self.file.metadata().map_err(|error| self.io(error))?;
         match found.nlink() {
             0 if !self.is_stream => Err(self.error(RunFileFault::Removed)),
@@ -348,12 +348,12 @@ impl RunFile {
         }
         match self.file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(self.error(RunFileFault::Locked)),
-            // Some file systems have no locks. The run continues without one.
+            // A file system may lack locks, which is no reason to stop the run.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
         }
     }
 
-    /// Reads the header and the complete lines after it. Returns them with their length in bytes.
+    /// Reads the header and all complete lines after it. Returns both, and the length of the complete lines in bytes.
     fn read_whole_lines<Line: DeserializeOwned>(
         &mut self,
     ) -> Result<(Option<RunHeader>, Vec<Line>, u64), RunFileError> {
@@ -379,8 +379,7 @@ impl RunFile {
             }
             whole += read as u64;
             number += 1;
-            // The header has another type than the records, and a file without one is not a run
-            // file.
+            // The first line has another type than the others: it must be a header.
             if number == 1 {
                 header = Some(self.parse::<RunHeader>(&buffer, number)?);
             } else {
@@ -393,7 +392,7 @@ impl RunFile {
     fn parse<T: DeserializeOwned>(&self, bytes: &[u8], line: usize) -> Result<T, RunFileError> {
         serde_json::from_slice(bytes).map_err(|error| {
             let text = error.to_string();
-            // serde counts lines within the one line that it was given, which would mislead.
+            // The line number of serde is always 1 here and would mislead, so it is cut off.
             let reason = text.split(" at line ").next().unwrap_or(&text);
             self.line(line, reason.to_owned())
         })

@@ -1,12 +1,12 @@
-//! Twins: a problem `X` and the problem `X-twin` with other numbers. A model that is right on both
-//! has a method, and not only luck or memory.
+//! Twins: a problem `X`, and a problem `X-twin` that differs only in its numbers. A model that solves both has a
+//! method and did not just guess or remember.
 
 use std::collections::BTreeMap;
 
 /// The end of a twin's id, after the id of its problem.
 pub const TWIN: &str = "-twin";
 
-/// Returns the values of the pairs of twins among graded problems, `(problem, twin)`.
+/// Returns the values of problem and twin, for each problem that is graded together with its twin.
 pub fn pairs<'a, T: Copy>(graded: impl IntoIterator<Item = (&'a str, T)>) -> Vec<(T, T)> {
     let graded: BTreeMap<&str, T> = graded.into_iter().collect();
     let pairs = graded

@@ -1,5 +1,5 @@
-//! The grader against labels of other graders and people. The data is not part of the repository;
-//! without the data these tests report a skip.
+//! Compares the grader with the labels of other graders and of people. The data are not in the repository; without
+//! them the tests are skipped.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn lines(name: &str) -> Option<Vec<Value>> {
     )
 }
 
-/// Grades a solution of the data set, whose answer is the last number after `A:`.
+/// Grades a solution against the reference solution `truth`. A missing answer counts as different.
 fn graded(solution: &str, truth: &str) -> Verdict {
     let (Some(answer), Some(expected)) = (extract(solution), extract(truth)) else {
         return Verdict::Different;
@@ -31,7 +31,7 @@ fn graded(solution: &str, truth: &str) -> Verdict {
     compare(&answer.text, &expected.text)
 }
 
-/// Pairs of answers by models and references that were once hard to compare, with the truth.
+/// Each pair is an answer of a model and a reference that were once hard to compare, with the right verdict.
 #[test]
 fn no_hard_pair_is_judged_wrongly() {
     let pairs = include_str!("hard_pairs.jsonl");

@@ -1,4 +1,4 @@
-//! Calibration: fits a map from a reward model's scores to probabilities of success.
+//! Fits a map from a reward model's scores to probabilities of success, and measures it on held-out problems.
 
 mod data;
 mod plots;
@@ -31,59 +31,59 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Reads a calibration.
 ///
 /// # Errors
-/// The file cannot be read, or is not a calibration.
+/// The file cannot be read, or is not a valid calibration.
 pub fn read(path: &Path) -> Result<Calibration, Error> {
     let text = beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::reading(path))?;
     Calibration::parse(&text).map_err(Error::reading(path))
 }
 
-/// A collector of the hidden states of scored steps, in the order of scoring. Clones share the
-/// states.
+/// Collects the hidden state of each step that a reward model scores, in the order of scoring. Clones share one
+/// collection.
 #[derive(Clone, Default)]
 pub struct Hidden(Arc<Mutex<Vec<Vec<f32>>>>);
 
 impl Hidden {
-    /// Returns the function that the reward model calls for each step.
+    /// Returns a function for the reward model to call for each step; the function stores the hidden state.
     #[must_use]
     pub fn observer(&self) -> QuantileReader {
         let seen = Arc::clone(&self.0);
         Box::new(move |step: StepReading<'_>| {
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.push(step.hidden.to_vec());
-            // The reader is meant for quantiles; these values are never used.
+            // A reader must return quantiles. Nobody uses the ones of this reader, which only collects hidden states.
             [0.0; 3]
         })
     }
 
     fn take(&self) -> Vec<Vec<f32>> {
-        // A panic in another thread cannot leave a state half written.
+        // A panic elsewhere cannot leave a half-written state, so a poisoned lock is usable.
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The settings of a fit.
+/// The settings of a fit, apart from the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The form of the map from scores to probabilities.
+    /// The family of functions from which the map is fitted.
     pub method: Method,
-    /// The aggregation of step scores, up to and including a step, to which the map is applied.
+    /// The aggregation of the scores up to a step into the input of the map.
     pub aggregation: Aggregation,
-    /// The share of problems that is held out, 0 to 1.
+    /// The share of problems to hold out for measurements, 0 to 1.
     pub held_out: f64,
 }
 
-/// A calibration with its quality on held-out problems.
+/// A calibration, with its quality on held-out problems.
 pub struct Fitted {
-    /// The calibration, ready to be written as JSON.
+    /// The calibration file in memory; risk curves may be added to it.
     pub calibration: Calibration,
-    /// The figures of the raw scores, of the probabilities, and of the predicted medians if there
-    /// are any.
+    /// Measures of the raw scores, of the probabilities, and of the medians if hidden states were available. The
+    /// strings are names for tables.
     pub figures: Vec<(&'static str, Figures)>,
     bins: Vec<(&'static str, Vec<Bin>)>,
 }
 
 impl Fitted {
-    /// Draws the reliability diagram of the held-out steps.
+    /// Draws the reliability diagram of the held-out steps into `folder`.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -92,13 +92,12 @@ impl Fitted {
     }
 }
 
-/// The scores of a chain and the hidden states of its steps. Hidden states are missing if the model
-/// does not run in this process.
+/// The scores and hidden states of a chain's steps. There are no hidden states if the model runs in another process.
 struct Read {
     scores: Vec<f32>,
     /// The lowest score up to each step.
     lowest: Vec<f32>,
-    /// The aggregated score up to each step, the input of the map.
+    /// The aggregated score up to each step, to which the map is applied.
     so_far: Vec<f32>,
     hidden: Vec<Vec<f32>>,
 }
@@ -109,8 +108,8 @@ impl Read {
     }
 }
 
-/// Scores all chains of a policy and fits a calibration. `hidden` collects the model's hidden
-/// states, `fingerprint` identifies the model.
+/// Scores all chains and fits a calibration of the scores to their labels. `hidden` collects the hidden states of
+/// `model`, and `fingerprint` identifies the model.
 ///
 /// # Errors
 /// The model is lost, or no step has both a label and a score.
@@ -123,16 +122,16 @@ pub fn fit(
     watch: &mut dyn Watch,
 ) -> Result<Fitted, Error> {
     let reads = score(chosen, options.aggregation, model, hidden, watch)?;
-    // Split by problem: steps of one problem are alike, so a split by step would flatter the fit.
+    // The split is by problem, because steps of one problem are alike and a split by step would flatter the fit.
     let [fitted, held] = chosen.parts(options.held_out, SEED);
     let samples = samples(&fitted, &reads);
     let map = options.method.fit(&samples);
     let map = map.ok_or_else(|| {
         Error::Data("no step of the data has both a label and a score: give labelled chains that the model can read".to_owned())
     })?;
-    // `None` without hidden states, from a server for example.
+    // `None` without hidden states, for example if the model is on a server.
     let quantiles = QuantileHead::fit(&head_samples(&fitted, &reads));
-    // The same held-out steps for every kind of score, so that the figures can be compared.
+    // All kinds of scores are measured on the same held-out steps, so that they can be compared.
     let view = |score: &dyn Fn(&Read, usize) -> f32| {
         let rows = rows(&held, &reads, score);
         View::new(&rows, 0.5, |_| true)
@@ -145,7 +144,7 @@ pub fn fit(
     let at_or_below = quantiles.as_ref().map(|head| coverage(&held, &reads, head));
     let counts = before.counts();
     let scores = match options.aggregation {
-        // The newest score so far is the score itself.
+        // With this aggregation the newest score is the input of the map.
         Aggregation::Last => "scores",
         _ => "lowest scores so far",
     };
@@ -174,7 +173,7 @@ pub fn fit(
             steps: counts.steps,
             before: quality(&figures[0].1),
             after: quality(&figures[1].1),
-            // The median's table comes last, if hidden states made one possible.
+            // The figures of the median are the third ones, if there is a quantile head.
             median: median.is_some().then(|| quality(&figures[2].1)),
             at_or_below,
         },
@@ -196,7 +195,7 @@ fn quality(figures: &Figures) -> Quality {
     Quality { brier, ece }
 }
 
-/// Scores all chains; a chain that the model refused has no scores.
+/// Scores all chains. The result is `None` for a chain that the model refused.
 fn score(
     chosen: &Chosen,
     aggregation: Aggregation,
@@ -209,7 +208,7 @@ fn score(
     let mut reads = Vec::with_capacity(total);
     for some in chosen.given.chunks(scores::AT_ONCE) {
         let judged = scores::judge(model, some, watch)?;
-        // States arrive in the order of scored steps, so each chain takes as many as it has scores.
+        // States are collected in the order of scored steps, so each chain takes as many as it has scores.
         let mut hidden = hidden.take().into_iter();
         reads.extend(judged.into_iter().map(|scores| {
             scores.map(|scores| Read {
@@ -237,7 +236,7 @@ fn samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<Sample> {
     samples
 }
 
-/// Returns the samples for the quantile head; empty if hidden states are missing.
+/// Returns the samples of the quantile head; empty if a chain lacks hidden states.
 fn head_samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<HeadSample> {
     let mut samples = Vec::new();
     for (chain, labels) in chains.labels() {
@@ -257,7 +256,7 @@ fn head_samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<HeadSample> 
     samples
 }
 
-/// Returns the labelled chains with `score` of each step, as [`View`] reads them.
+/// Returns the labelled chains as rows for [`View`], with `score` of each step in place of the model's score.
 fn rows(
     chains: &Chains<'_>,
     reads: &[Option<Read>],
@@ -277,7 +276,7 @@ fn rows(
                 problem: chains.problem(chain) as u32,
                 labels: targets,
                 scores: Some((0..steps).map(|at| score(read, at)).collect()),
-                // Lengths have no influence on the figures of a calibration.
+                // No measure of a calibration depends on the lengths of steps.
                 lengths: vec![1; steps],
                 ..ScoredChain::default()
             })
@@ -285,8 +284,7 @@ fn rows(
         .collect()
 }
 
-/// Returns the share of targets at or below each quantile: the level of the quantile, if the head
-/// is calibrated.
+/// Returns the share of targets at or below each quantile. With a calibrated head it equals the quantile's level.
 fn coverage(
     chains: &Chains<'_>,
     reads: &[Option<Read>],

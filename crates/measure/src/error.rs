@@ -1,4 +1,4 @@
-//! Errors of measurements and their reports.
+//! Errors of measurements and of their reports.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use beamgen::eval::RunFileError;
 use beamgen::scorer::ScoreError;
 use beamgen_labels::LabelsError;
 
-/// Errors of measurements and reports. Messages are one line.
+/// Errors of measurements and of their reports. Every message is one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The settings are invalid, or the models or a search failed.
+    /// The settings are invalid, a model cannot be loaded, or a search failed.
     #[error(transparent)]
     Search(#[from] beamgen::Error),
     /// A file of labelled chains cannot be used.
@@ -23,10 +23,10 @@ pub enum Error {
     /// The reward model is lost.
     #[error(transparent)]
     Model(#[from] ScoreError),
-    /// A file cannot be read, or its contents are not as expected.
+    /// A file cannot be read, or has unexpected contents.
     #[error("{}: {reason}", path.display())]
     Read {
-        /// The path of the file.
+        /// The path of the file, as the caller gave it.
         path: PathBuf,
         /// The reason, and what to do.
         reason: String,
@@ -34,7 +34,7 @@ pub enum Error {
     /// A file or a folder cannot be written.
     #[error("{}: {error}", path.display())]
     Write {
-        /// The file or folder that was to be written.
+        /// The path of the file or folder.
         path: PathBuf,
         /// The error of the operating system.
         error: io::Error,
@@ -44,7 +44,7 @@ pub enum Error {
     NoResults {
         /// The file with the results.
         path: PathBuf,
-        /// The reason.
+        /// The fault of the file, and what to do.
         reason: String,
     },
     /// The folder of a report has one already.
@@ -60,9 +60,9 @@ pub enum Error {
         path: PathBuf,
         /// The set and the cell.
         cell: String,
-        /// The id of the problem.
+        /// The id of the problem that the cell did not solve.
         id: String,
-        /// The seed of the missing search.
+        /// The seed with which the problem was not solved.
         seed: u64,
     },
     /// The rows of a cell were measured under other settings or on other problems.
@@ -78,7 +78,7 @@ pub enum Error {
     /// The settings of a cell do not go together.
     #[error("run \"{run}\" at n = {n}: {error}")]
     Cell {
-        /// The name of the run.
+        /// The name of the run that the cell belongs to.
         run: String,
         /// N, the number of chains.
         n: usize,
@@ -88,11 +88,11 @@ pub enum Error {
     /// A problem of a bench failed.
     #[error("set {set}, problem {id}: {reason}")]
     Problem {
-        /// The name of the set of problems.
+        /// The name of the set that contains the problem.
         set: String,
-        /// The id of the problem.
+        /// The id of the problem that failed.
         id: String,
-        /// The reason.
+        /// The message of the search's error, on one line.
         reason: String,
     },
     /// A figure could not be drawn.
@@ -100,24 +100,24 @@ pub enum Error {
     Figure {
         /// The folder it was for.
         folder: PathBuf,
-        /// The name of the figure's files, without ending.
+        /// The name of the figure's files, without their extension.
         stem: String,
         /// The message of the drawing library.
         reason: String,
     },
-    /// The caller cancelled the measurement through [`Watch`](crate::Watch).
+    /// The caller cancelled the measurement, see [`Watch`](crate::Watch).
     #[error("cancelled")]
     Cancelled,
-    /// The labelled chains come from several policies.
+    /// The labelled chains are of several policies, which the string lists.
     #[error("the data have chains of several policies: {0}")]
     Policies(String),
-    /// The labelled chains cannot be used for this measurement.
+    /// The data or the settings do not allow this measurement; the string is the whole message.
     #[error("{0}")]
     Data(String),
 }
 
 impl Error {
-    /// Whether the error lies in a setting or a file that the caller named, not in the run.
+    /// Returns whether the caller's settings or files are at fault, rather than the run.
     #[must_use]
     pub fn is_input(&self) -> bool {
         match self {

@@ -1,5 +1,5 @@
-//! Evaluation of a reward model on labelled chains: how well it finds the first wrong step
-//! (`ProcessBench`, 2412.06559), with many further figures, and how it can be gamed (probes).
+//! Evaluation of a reward model on labelled chains. The main figure is how well the model finds the first wrong step
+//! (`ProcessBench`, arXiv 2412.06559). Probes test whether tricks can raise its scores.
 
 mod data;
 mod folder;
@@ -25,8 +25,8 @@ use crate::{Error, Watch, scores};
 /// The seed of every bootstrap, so that a report drawn again is the same.
 const SEED: u64 = 0;
 
-/// Scores the chains of the sets and, with `probes`, changed copies of the chains. A chain that the
-/// model refuses has no scores.
+/// Scores the chains of the sets, and changed copies of them if `probes` is true. A chain that the model refuses has
+/// no scores.
 ///
 /// # Errors
 /// The model is lost, or the caller cancelled.
@@ -45,7 +45,7 @@ pub fn score(
         }
     }
     let probes = if probes {
-        // After the chains themselves, because effects are differences to their scores.
+        // Effects of probes are differences to the chains' own scores, so the chains are scored first.
         probes::score(model, &sets, watch)?
     } else {
         Vec::new()

@@ -1,9 +1,8 @@
 //! Measures strategies and reward models, and writes reports of them.
 //!
-//! [`bench`](mod@bench) solves the same problems under several settings and keeps a raw row for
-//! each. [`eval_prm`] compares the step scores of a reward model with labels. [`calibrate`] fits
-//! the scores to probabilities. [`pool`] chooses among solutions that exist already. Reports are
-//! functions of the raw rows, so they can be drawn again at any time.
+//! [`bench`](mod@bench) solves problems under several settings and stores a raw row for each. [`eval_prm`] compares
+//! the step scores of a reward model with labels. [`calibrate`] fits a map from scores to probabilities. [`pool`]
+//! chooses among existing solutions. Reports are functions of the raw rows, so they can be drawn again at any time.
 //!
 //! Nothing here prints or reads the command line: a caller follows a measurement through [`Watch`].
 

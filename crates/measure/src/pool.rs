@@ -1,9 +1,8 @@
-//! Reranking: chooses among solutions that exist already.
+//! Reranking: chooses among existing solutions of a problem, without a generator.
 //!
-//! [`Pools::open`] reads files of solutions and splits each solution into steps. [`Pools::score`]
-//! asks a reward model once for every solution, and [`Pools::check`] asks checkers. The report
-//! applies every rule and selector to these scores, and depends only on the raw rows: [`redraw`]
-//! draws it again.
+//! [`Pools::open`] reads files of solutions and splits them into steps. [`Pools::score`] scores all solutions with a
+//! reward model, and [`Pools::check`] asks checkers. The report applies every rule and selector to these scores. It
+//! is a function of the raw rows, from which [`redraw`] draws it again.
 
 mod data;
 mod folder;

@@ -1,20 +1,18 @@
-//! Escaping of text from outside (problems, models, file names, arguments), so that people can read
-//! it safely.
+//! Escaping of text from outside (problems, models, file names, arguments), so that it can be printed safely.
 //!
 //! An escape sequence in a problem or a file name could move the cursor, recolour or rename the
-//! terminal. A direction mark could show digits in another order, a zero-width space could make two
-//! names look alike. So every character that acts instead of showing is written as a readable
-//! escape: `\x1b`, `\u{202e}`. Everything that is printed for people passes through this module.
-//! JSON does not: programs read JSON, and they need the original text.
+//! terminal. A direction mark could show digits in another order, and a zero-width space could make two names look
+//! alike. A character that acts instead of being shown is therefore written as a readable escape such as `\x1b` or
+//! `\u{202e}`. Everything that is printed for people passes through this module. JSON does not, because programs need
+//! the original text.
 //!
-//! Joiners (U+200C and U+200D) and variation selectors are invisible too, but they change how the
-//! character before them looks. Persian, Indian scripts, Mongolian and emoji need them, so they
-//! stay.
+//! Joiners (U+200C and U+200D) and variation selectors are not escaped, although they are invisible. They change the
+//! look of the character before them, as Persian, Indian scripts, Mongolian and emoji need.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Escapes a text of several lines: newlines and tabs stay.
+/// Escapes a text of several lines, whose newlines and tabs are kept.
 pub fn lines(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);
@@ -36,7 +34,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Escapes a text for a single line: newlines and tabs become spaces.
+/// Escapes a text for a single line; newlines and tabs become spaces.
 pub fn line(text: &str) -> Cow<'_, str> {
     if !text.contains(['\n', '\t']) {
         lines(text)
@@ -45,8 +43,8 @@ pub fn line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Removes the middle of a text with more than `limit` characters. Both ends stay: a message begins
-/// with its subject and ends with the remedy.
+/// Removes the middle of a text with more than `limit` characters. Both ends are kept, because a message begins with
+/// its subject and ends with the remedy.
 pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= limit {
@@ -58,12 +56,11 @@ pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{first} [...] {last}"))
 }
 
-/// Whether a character acts on the terminal instead of showing. These are control characters (ESC,
-/// CR, backspace, the C1 set), direction marks, line and paragraph separators, and invisible
-/// characters by Unicode's property `Default_Ignorable_Code_Point`, except joiners and variation
-/// selectors.
+/// Returns whether a character acts on the terminal instead of being shown. These are control characters (ESC, CR,
+/// backspace, the C1 set), direction marks, line and paragraph separators, and Unicode's
+/// `Default_Ignorable_Code_Point` except joiners and variation selectors.
 pub fn acts(c: char) -> bool {
-    // Written out, because the standard library does not know this property.
+    // The list is written out, because the standard library does not have this property.
     let is_invisible = matches!(
         c,
         '\u{ad}'

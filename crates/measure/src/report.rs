@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Writes a file in one step: after an error or a crash, the old file is unchanged.
+/// Writes a file atomically: after an error or a crash, the old file is unchanged.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     beamgen_files::write(path, bytes).map_err(Error::writing(path))
 }
@@ -21,7 +21,8 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), Error> {
     beamgen_files::create_folder(path).map_err(Error::writing(path))
 }
 
-/// Returns a form of `name` for file names: lower-case letters and digits, everything else as `-`.
+/// Returns `name` for use in file names: lower-case letters and digits; other characters become `-`, except at the
+/// ends.
 #[must_use]
 pub fn slug(name: &str) -> String {
     let slug = name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");

@@ -1,4 +1,4 @@
-//! Choices among samples that exist already: every rule, over every aggregation of step scores.
+//! Choices among existing samples, by every rule and every aggregation of step scores.
 
 use beamgen::eval::metrics::Interval;
 use beamgen::eval::pool::{Sample, chosen_at_k};
@@ -11,21 +11,20 @@ use crate::report::markdown::{Column, between, share};
 /// A share with its 95 % interval over problems.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Share {
-    /// The share, 0 to 1.
+    /// The share, 0 to 1, as a mean over problems.
     pub share: f64,
-    /// The lower end of its interval.
+    /// The lower end of the 95 % interval over problems.
     pub low: f64,
-    /// The upper end of its interval.
+    /// The upper end of the 95 % interval over problems.
     pub high: f64,
 }
 
 impl Share {
-    /// Returns the mean of a share per problem, with its interval.
+    /// Returns the mean of one share for each problem, with its interval.
     pub(crate) fn over(by_problem: &[f64]) -> Self {
         Self::from(interval(by_problem))
     }
 
-    /// Writes the share in per cent, with the ends of its interval.
     pub(crate) fn shown(self) -> String {
         between(self.share, (self.low, self.high), share)
     }
@@ -41,14 +40,14 @@ impl From<Interval> for Share {
     }
 }
 
-/// Returns the aggregations that need only step scores, without a generator's probabilities.
+/// Returns the aggregations that need only step scores and no token probabilities of a generator.
 pub(crate) fn aggregations() -> impl Iterator<Item = Aggregation> {
     Aggregation::ALL
         .into_iter()
         .filter(|of| !matches!(of, Aggregation::LikelyMin { .. }))
 }
 
-/// Sets the score of each sample to an aggregation of its step scores.
+/// Returns the samples with new scores, the aggregation of each sample's step scores.
 pub(crate) fn scored<'s>(
     samples: impl IntoIterator<Item = Sample>,
     steps: impl IntoIterator<Item = &'s Vec<f32>>,
@@ -63,19 +62,18 @@ pub(crate) fn scored<'s>(
         .collect()
 }
 
-/// The accuracy of best-of-N and of the weighted vote under an aggregation, from the samples of a
-/// cell.
+/// The accuracy of choices among the samples of a cell if step scores are aggregated in one way.
 #[derive(Clone, Debug, Serialize)]
 pub struct Aggregated {
     /// The name of the set.
     pub set: String,
-    /// The label of the cell with the samples.
+    /// The label of the cell that stored the samples.
     pub name: String,
-    /// The aggregation of step scores into a chain's score.
+    /// The aggregation of step scores into the score of a sample.
     pub aggregation: Aggregation,
-    /// The accuracy of the best chain's answer.
+    /// The accuracy of best-of-N, which takes the answer of the sample with the highest score.
     pub best: Share,
-    /// The accuracy of the answer with the largest sum of scores.
+    /// The accuracy of the weighted vote, which takes the answer with the largest sum of scores.
     pub weighted: Share,
 }
 
@@ -86,8 +84,8 @@ pub const AGGREGATIONS: [Column<Aggregated>; 3] = [
     ("weighted", |row| row.weighted.shown()),
 ];
 
-/// Returns the probability that the choice among all samples is right; 0 without samples.
+/// Returns the probability that the choice among all samples is right, or 0 without samples.
 pub(crate) fn chosen(samples: &[Sample], how: Choose) -> f64 {
-    // All samples together are the only subset, so the seed has no effect.
+    // There is only one subset of all samples, so the seed has no effect.
     chosen_at_k(samples, samples.len(), how, 0).unwrap_or(0.0)
 }

@@ -1,4 +1,4 @@
-//! Scoring of chains that exist already.
+//! Scoring of existing chains with a reward model, in batches.
 
 use beamgen::Config;
 use beamgen::eval::GivenChain;
@@ -11,8 +11,8 @@ use crate::{Error, Watch};
 /// that the first scores come while later chains are still being scored.
 pub const AT_ONCE: usize = 64;
 
-/// Returns labelled chains in the form that a reward model reads. A chain without an id gets its
-/// number, from 1.
+/// Converts labelled chains to the form that a reward model reads. A chain without an id gets its position as its id,
+/// counted from 1.
 #[must_use]
 pub fn given(chains: &[LabelledChain]) -> Vec<GivenChain> {
     (1..)
@@ -26,7 +26,7 @@ pub fn given(chains: &[LabelledChain]) -> Vec<GivenChain> {
         .collect()
 }
 
-/// Returns the name of the reward model for reports: its path, its servers, or `bundled`.
+/// Returns a description of the reward model for reports: its path, the addresses of its servers, or `bundled`.
 #[must_use]
 pub fn scorer(config: &Config) -> String {
     let models = &config.models;
@@ -37,11 +37,11 @@ pub fn scorer(config: &Config) -> String {
     }
 }
 
-/// Scores the chains; returns their step scores in order, `None` for a chain that the model
+/// Scores the chains. Returns the step scores of each chain in the given order; `None` for a chain that the model
 /// refused.
 ///
 /// # Errors
-/// The model is lost, or the caller cancelled.
+/// The model is lost, or the caller cancelled through `watch`.
 pub fn judge(
     model: &mut dyn Scorer,
     chains: &[GivenChain],
@@ -54,7 +54,7 @@ pub fn judge(
         }
         watch.done(None);
         all.push(scores.ok());
-        // Asked after each chain, so that a cancelled measurement ends within a batch.
+        // The check follows each chain, so that a cancelled measurement ends after the current batch.
         if watch.is_cancelled() {
             Err(Error::Cancelled)
         } else {
@@ -64,8 +64,8 @@ pub fn judge(
     Ok(all)
 }
 
-/// Scores the chains in order, [`AT_ONCE`] at a time. Calls `each` for every chain with its scores,
-/// or with the reason why it has none.
+/// Scores the chains in order, [`AT_ONCE`] in one call of the model. Calls `each` for every chain, with its scores or
+/// the reason of a refusal.
 ///
 /// # Errors
 /// The model is lost, or `each` failed.

@@ -1,22 +1,21 @@
-//! The interface through which a caller follows a measurement.
+//! The interface by which a caller follows and cancels a measurement.
 
 use beamgen::Event;
 use beamgen::scorer::ScoreError;
 
-/// Receives the progress of a measurement. Every method does nothing by default, and `()` ignores
-/// all progress.
+/// Receives the progress of a measurement. By default every method does nothing, so `()` ignores all progress.
 pub trait Watch {
-    /// A measurement of `total` problems or chains begins; `unit` is their name in plural. `work`
-    /// is the size of the whole measurement in arbitrary units, since its parts differ in cost.
+    /// Called when a measurement of `total` items begins; `unit` names the items in plural. `work` is the total work
+    /// in arbitrary units, because items differ in cost.
     fn begin(&mut self, _total: usize, _unit: &'static str, _work: f64) {}
 
-    /// A part with this name begins. Each of its problems takes `work` units.
+    /// Called when a part of the measurement begins. Each of its items takes `work` units.
     fn part(&mut self, _name: &str, _work: f64) {}
 
-    /// A search reports an event.
+    /// Called for each event of a search, for example a finished step.
     fn event(&mut self, _event: &Event<'_>) {}
 
-    /// A problem or a chain is done; `correct` is whether a problem's answer is right, `None` for
+    /// Called after each problem or chain. `correct` tells whether the answer of a problem is right; it is `None` for
     /// chains.
     fn done(&mut self, _correct: Option<bool>) {}
 

@@ -1,13 +1,12 @@
-//! Compares the speed of `PackedLinear` with candle: float32 with `Tensor::matmul` (with gemm's
-//! AVX-512 code), int8 with `QMatMul` of `Q8_0`, with the same number of threads.
+//! Compares the speed of `PackedLinear` with candle's, at the same number of threads. candle runs float32 with
+//! `Tensor::matmul` (gemm's AVX-512 code) and int8 with `QMatMul` of `Q8_0` blocks.
 //!
 //!     RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1 cargo run --release -p beamgen-train \
 //!         --example candle -- threads=1 1536x8960 896x4864
 //!
-//! Prints a table for each shape `inputs x outputs`: GFLOP/s, that is 2 * rows * inputs * outputs
-//! divided by the wall-clock time. With `avx512`, our kernels run without AMX. All kernels take
-//! turns; a figure is the median of nine turns. The ceilings are loops of multiply-adds that touch
-//! no memory, on one thread.
+//! Prints a table for each shape `inputs x outputs` in GFLOP/s: 2 * rows * inputs * outputs divided by the wall-clock
+//! time. The argument `avx512` keeps our kernels from AMX. The kernels take turns, and a figure is the median of nine
+//! turns. The ceilings are loops of multiply-adds on one thread that touch no memory.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +53,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns the speed of a body of `operations` operations, in 10^9 operations per second.
+/// Returns 10^9 operations per second for a `body` of `operations` operations, which runs repeatedly for at least
+/// `WINDOW` and twice.
 fn rate(operations: f64, mut body: impl FnMut() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     let mut calls = 0;

@@ -1,6 +1,6 @@
-//! The pipeline of `beamgen train abacus`, in stages: tokenizer, base model, generator, sampled
-//! chains, detector, PRM and its hard negatives, ORM and its hard negatives, evaluation. Each stage
-//! is saved in the work folder, and a resumed run skips finished stages.
+//! The pipeline of `beamgen train abacus`. The stages are: tokenizer, base model, generator, sampled chains,
+//! detector, PRM, PRM with hard negatives, ORM, ORM with hard negatives, evaluation. The training stages save their
+//! state in `work` in the output folder, so a resumed run skips finished stages.
 
 pub mod config;
 pub mod detect;
@@ -34,21 +34,20 @@ use tokenizers::Tokenizer;
 /// The figures of the evaluation, measured on held-out problems.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evaluation {
-    /// Greedy decoding by the base model, before its training on noisy solutions: the knowledge
-    /// that the reward models start from.
+    /// Greedy decoding by the base model, before any training on noisy solutions. The reward models start from these
+    /// weights.
     pub base_greedy: Greedy,
-    /// Greedy decoding by the generator.
+    /// Greedy decoding by the generator, after its training on noisy solutions.
     pub generator_greedy: Greedy,
-    /// The fraction of chains with the right answer, sampled from the generator at temperature 1.
+    /// The fraction of chains with the right answer, sampled at temperature 1; chains without a line are left out.
     pub sample_accuracy: f64,
-    /// The fraction of right lines after a right prefix, in the same sampled chains.
+    /// The fraction of right lines among the lines of these chains, up to the first wrong line of each.
     pub sample_line_accuracy: f64,
-    /// The PRM's detection of wrong lines in the sampled chains; `auc_log_probability` is the
-    /// generator's own.
+    /// The PRM's detection of wrong lines in the sampled chains.
     pub prm: Detection,
-    /// The PRM's detection of wrong lines for each kind of mistake.
+    /// The detection in `prm`, for each kind of mistake.
     pub prm_by_kind: Vec<KindDetection>,
-    /// The area under the ROC curve of the ORM's scores for the outcomes of the sampled chains.
+    /// The area under the ROC curve that separates right from wrong answers by the ORM's score at the last line.
     pub orm_auc: f64,
 }
 
@@ -57,7 +56,7 @@ const SCORE: (&str, &str) = ("score.weight", "score.bias");
 
 struct Run<'a> {
     config: &'a TrainConfig,
-    /// The folder of the models; saved states are in its subfolder `work`.
+    /// The output folder, which holds one folder for each model. The training states are in its subfolder `work`.
     out: &'a Path,
     tok: Tokenizer,
     device: Device,
@@ -65,12 +64,12 @@ struct Run<'a> {
     report: &'a mut dyn FnMut(Report),
 }
 
-/// Trains all models, writes the three checkpoints to `out` and returns the figures of the
+/// Trains all models and writes their checkpoints to the folders of `out`. Returns the figures of the
 /// evaluation.
 ///
 /// # Errors
-/// The configuration is invalid, `out` holds a run with another configuration, or a file cannot be
-/// written.
+/// The configuration is invalid, `out` holds a run with another configuration, a file cannot be read or written, or a
+/// tensor operation fails.
 pub fn train(
     config: &TrainConfig,
     out: &Path,
@@ -101,8 +100,7 @@ pub fn train(
     run.evaluation(&base, &generator, &prm, &orm)
 }
 
-/// Whether two configurations train the same weights. Only settings without influence on weights
-/// may differ between a run and its continuation.
+/// Returns whether a run with `earlier` may be resumed with `now`: all settings that influence the weights agree.
 fn gives_same_weights(earlier: &TrainConfig, now: &TrainConfig) -> bool {
     let rest = TrainConfig {
         evaluation_problems: now.evaluation_problems,
@@ -117,7 +115,7 @@ impl Run<'_> {
         self.out.join("work").join(format!("{stage}.safetensors"))
     }
 
-    /// Whether these stages are trained to their end, so that their data is not needed.
+    /// Returns whether all these stages are fully trained.
     fn finished(&self, stages: &[(&str, &Schedule)]) -> Result<bool> {
         for (stage, schedule) in stages {
             // A state is saved in the middle of a stage too, so its number of updates decides.
@@ -148,7 +146,7 @@ impl Run<'_> {
             save: Save::Every(self.config.save_every),
             stop_after: None,
         };
-        // Batches are functions of the step, so a resumed stage sees the same ones.
+        // `batch` depends on the step only, so a resumed stage gets the batches of an uninterrupted one.
         let mut updates = Stage {
             decoder,
             head: &self.head,
@@ -174,7 +172,7 @@ impl Run<'_> {
 
     fn generator(&mut self, base: &Decoder) -> Result<Decoder> {
         let c = self.config;
-        // A copy: the base model is needed again as the start of the reward models.
+        // Training changes a decoder in place, and the reward models start from the unchanged base model.
         let model = base.deeper(0, &mut world::rng(c.seed, 9, 1))?;
         self.steps("generator", &model, c.generator, |tok, step| {
             lm::batch(tok, c, step, true)
@@ -182,8 +180,8 @@ impl Run<'_> {
         Ok(model)
     }
 
-    /// Samples chains for the reward models. They continue right prefixes of random length, so that
-    /// mistakes are as common in late lines as in early ones.
+    /// Samples chains to train the reward models on. Many continue a right prefix of random length, so that late
+    /// lines have as many mistakes as early ones.
     fn sample_pool(&mut self) -> Result<SamplePool> {
         let c = self.config;
         let hardened = [Target::Process, Target::Outcome].map(|target| {
@@ -194,7 +192,7 @@ impl Run<'_> {
         let mut readers = vec![("prm", &c.prm), ("orm", &c.orm)];
         readers.extend(hardened.map(|name| (name.as_str(), &c.hard)));
         let mut pool = SamplePool::default();
-        // A resumed run samples only if a stage still needs the chains.
+        // A resumed run samples only if an unfinished stage trains on the chains.
         if self.finished(&readers)? {
             return Ok(pool);
         }
@@ -204,7 +202,7 @@ impl Run<'_> {
             .map(|i| {
                 use rand::Rng;
                 let p = world::problem(&mut rng, c.difficulty, Split::Train);
-                // A third without a prefix: the ORM needs whole chains by the generator itself.
+                // One chain in three has no prefix, because the ORM needs chains that the generator wrote completely.
                 let keep = if i % 3 == 0 {
                     0
                 } else {
@@ -214,7 +212,8 @@ impl Run<'_> {
             })
             .collect();
         let given: Vec<_> = problems.iter().map(|(p, keep)| (p, *keep)).collect();
-        // Sampled by the engine from the exported checkpoint, as a search would.
+        // The engine samples from the exported checkpoint, as a search does, so the chains include effects of bf16
+        // weights.
         let lines = sample::chains(&self.out.join("generator"), &self.tok, &given, 1, c.seed)?;
         for ((p, _), lines) in problems.into_iter().zip(lines.into_iter().flatten()) {
             pool.add(p, lines);
@@ -222,13 +221,13 @@ impl Run<'_> {
         Ok(pool)
     }
 
-    /// Trains the common start of PRM and ORM: the base model with more layers and a head that
-    /// detects replaced tokens.
+    /// Trains the common start of PRM and ORM: the base model with `extra_layers` more layers and a head that detects
+    /// replaced tokens.
     fn detector(&mut self, base: &Decoder) -> Result<Decoder> {
         let c = self.config;
         let mut model = base.deeper(c.extra_layers, &mut world::rng(c.seed, 9, 2))?;
         let hidden = c.shape.hidden;
-        // A head of zeros gives all tokens the score one half, so random weights prefer none.
+        // A head of zeros scores every token 0.5; a random head would start with arbitrary opinions.
         let zeros = Tensor::zeros((1, hidden), DType::F32, &self.device)?;
         model.put(SCORE.0.into(), &zeros)?;
         let zero = Tensor::zeros(1, DType::F32, &self.device)?;
@@ -240,7 +239,7 @@ impl Run<'_> {
         Ok(model)
     }
 
-    /// Trains, exports and hardens a PRM or an ORM.
+    /// Trains, exports and hardens the reward model of `target`.
     fn reward(&mut self, target: Target, start: &Decoder, pool: &SamplePool) -> Result<Decoder> {
         let c = self.config;
         let model = start.deeper(0, &mut world::rng(c.seed, 9, 3))?;
@@ -286,7 +285,7 @@ impl Run<'_> {
     ) -> Result<Evaluation> {
         (self.report)(Report::Note("evaluation".into()));
         let c = self.config;
-        // A seed of its own keeps these problems independent of the streams of training problems.
+        // The changed seed keeps these problems independent of the training problems.
         let problems =
             evaluation::held_out(c.seed ^ 0x6761_7465, c.evaluation_problems, c.difficulty);
         let whole: Vec<(&WorldProblem, usize)> = problems.iter().map(|p| (p, 0)).collect();
@@ -301,18 +300,18 @@ impl Run<'_> {
             .iter()
             .cloned()
             .zip(lines.into_iter().flatten())
-            // A chain without a complete line has nothing to judge.
+            // A chain without a complete line has no score.
             .filter(|(_, l)| !l.is_empty())
             .collect();
         let (mut solved, mut right, mut judged) = (0usize, 0usize, 0usize);
         let mut outcome = Vec::new();
         let orm_scores = evaluation::line_scores((orm, &self.head), &self.tok, &chains)?;
         for ((p, lines), scores) in chains.iter().zip(orm_scores) {
-            // The last line decides the outcome, as for a user who reads only the answer.
+            // The outcome depends on the last line only, like the answer that a user reads.
             let good = lines.last() == Some(&WorldProblem::answer_line(p.answer()));
             solved += usize::from(good);
             outcome.extend(scores.last().map(|&s| (s, good)));
-            // After the first wrong line the truth of later lines is undefined.
+            // Lines after the first wrong line are neither right nor wrong.
             for v in reward::judge(p, lines) {
                 judged += 1;
                 if v != world::Verdict::Right {

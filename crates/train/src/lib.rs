@@ -1,5 +1,5 @@
-//! Training in three forms: the bundled models on the problems of `beamgen-world` ([`abacus`]), any
-//! checkpoint on a file of examples ([`tune`]), and a generator by the rewards of its own chains
+//! Training in three forms. [`abacus`] trains the bundled models on problems of `beamgen-world`. [`tune`] trains any
+//! checkpoint on a file of examples. [`rl`] trains a generator by the rewards of its own chains
 //! ([`rl`]).
 
 #![forbid(unsafe_code)]
@@ -14,7 +14,7 @@ mod write;
 pub use candle_core;
 use std::path::PathBuf;
 
-/// Errors of training, from settings, files and the models.
+/// Errors of training: wrong settings, unreadable files, and failures during a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder cannot be read or written.
@@ -29,31 +29,31 @@ pub enum Error {
     /// The tokenizer cannot be trained, or refuses a text.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
-    /// The loss became infinite or NaN.
+    /// The loss became infinite or NaN, usually because the learning rate is too high.
     #[error("stage {stage}: the loss is not finite at step {step}: lower the learning rate")]
     Diverged {
-        /// The name of the stage, `train` for a run outside the bundled pipeline.
+        /// The name of the stage; `train` outside the stages of [`abacus`].
         stage: String,
-        /// The number of updates before the one that diverged.
+        /// The number of updates that finished before.
         step: usize,
     },
-    /// A line of a data file cannot be used as an example.
+    /// A line of a data file is not a valid example.
     #[error("{}:{line}: {reason}", path.display())]
     Data {
-        /// The path of the data file.
+        /// The path of the file, as the caller gave it.
         path: PathBuf,
         /// The number of the line, from 1.
         line: usize,
-        /// The reason, without path and line.
+        /// The part of the message after path and line number.
         reason: String,
     },
     /// The folder holds an earlier run, and resuming was not requested.
     #[error("{}: holds an earlier run: resume it, or delete the folder", .0.display())]
     EarlierRun(PathBuf),
-    /// The data has no examples, or a run's settings cannot be serialised.
+    /// The data has no examples, or the settings of a run cannot be serialised.
     #[error("{0}")]
     Empty(String),
-    /// A tensor operation of candle failed, for example because shapes differ.
+    /// A tensor operation of candle failed, for example on tensors of different shapes.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
     /// The engine refuses a checkpoint or a call.
@@ -71,20 +71,21 @@ pub enum Error {
     /// Chains cannot be sampled or scored.
     #[error("rollouts: {0}")]
     Rollout(String),
-    /// Engine and trainer compute different log-probabilities for the same step of the policy.
+    /// The engine and the trainer computed different log-probabilities for the same tokens, so training would be
+    /// wrong.
     #[error(
         "update {update}: the engine's log-probability of a step is {found:.2e} from the trainer's, more than {bound}: \
          one of them computes another model"
     )]
     Mismatch {
-        /// The number of the update, from 1.
+        /// The number of the update, counted from 1.
         update: usize,
-        /// The largest absolute difference of two log-probabilities, in nats.
+        /// The largest absolute difference between two log-probabilities of a token, in nats.
         found: f64,
-        /// The largest difference that is allowed, in nats.
+        /// The largest difference that the recipe allows, in nats.
         bound: f64,
     },
-    /// The reward model does not match its format.
+    /// The reward model cannot be loaded in its format.
     #[error(transparent)]
     Prm(#[from] beamgen_prm::Error),
 }
@@ -119,5 +120,5 @@ fn named<T: Copy, const N: usize>(
     })
 }
 
-/// A result with this crate's [`Error`].
+/// The result of all fallible functions of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

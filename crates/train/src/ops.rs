@@ -1,16 +1,15 @@
-//! Fused training operations for the CPU, with gradients. Candle composes the same operations from
-//! many full-size intermediates, and its fused inference operations have no backward pass. Every
-//! operation has a composed twin (see [`composed`]): other devices use the twin, and tests compare
-//! the two.
+//! Fused training operations for the CPU, with gradients. candle itself composes these operations from many full-size
+//! intermediate tensors, and candle's fused operations have no backward pass. Most operations have a twin in
+//! [`composed`], which serves other devices and is the reference in tests.
 
-// The compiler vectorises index loops over rows of fixed size, but not the iterator chains that
-// this lint proposes.
+// Index loops over rows of fixed size are vectorised by the compiler; the iterator chains that this lint proposes are
+// not.
 #![allow(clippy::needless_range_loop)]
 
 use candle_core::{CpuStorage, Error, Layout, Result, Storage, Tensor};
 
-/// Defines a function whose body is compiled for every vector unit and runs on the best that the
-/// machine has. (A closure handed to `pulp` would not be inlined into the vectorised caller.)
+/// Defines a function that is compiled for every vector unit and runs on the best one of the machine. A macro,
+/// because a closure passed to `pulp` would not be inlined into the vectorised code.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident<$a:lifetime $(, const $hd:ident: usize)?>($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
         $(#[$doc])*
@@ -29,7 +28,7 @@ macro_rules! vectorised {
     };
 }
 
-// These modules use the macro, so they must be declared after it.
+// A macro is visible only in modules declared after it.
 mod attention;
 pub mod composed;
 mod cross_entropy;
@@ -46,11 +45,11 @@ pub use linear::{Cost, FrozenLinear, linear_cross_entropy, linear_log_probs, lin
 pub use rms_norm::RmsNorm;
 pub use swiglu::SwiGlu;
 
-/// Applies [`Attention`] to `x: [batch * time, (heads + 2 * kv_heads) * head_dim]`, fused on the
-/// CPU for the usual head sizes.
+/// Applies [`Attention`] to `x: [batch * time, (heads + 2 * kv_heads) * head_dim]`. Runs the fused operation on the
+/// CPU if [`Attention::is_fused`], else the composed one.
 ///
 /// # Errors
-/// `x` has another shape.
+/// `x` has a shape that does not fit `op`.
 pub fn attention(x: &Tensor, op: Attention) -> Result<Tensor> {
     if x.device().is_cpu() && op.is_fused() {
         x.apply_op1(op)
@@ -59,7 +58,7 @@ pub fn attention(x: &Tensor, op: Attention) -> Result<Tensor> {
     }
 }
 
-/// Applies [`RmsNorm`] to `x: [rows, width]` with `weight: [width]`, fused on the CPU.
+/// Applies [`RmsNorm`] to `x: [rows, width]` with `weight: [width]`. The operation is fused on the CPU only.
 ///
 /// # Errors
 /// `x` and `weight` have different widths.
@@ -71,7 +70,7 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     }
 }
 
-/// Applies [`SwiGlu`] to `x: [rows, 2 * f]`, fused on the CPU; returns `[rows, f]`.
+/// Applies [`SwiGlu`] to `x: [rows, 2 * f]` and returns `[rows, f]`. The operation is fused on the CPU only.
 ///
 /// # Errors
 /// `x` is not a matrix.
@@ -83,7 +82,7 @@ pub fn swiglu(x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Applies [`CrossEntropy`] to `logits: [rows, vocab]`, fused on the CPU; returns a scalar.
+/// Applies [`CrossEntropy`] to `logits: [rows, vocab]` and returns a scalar. The operation is fused on the CPU only.
 ///
 /// # Errors
 /// `logits` is not a matrix.
@@ -111,6 +110,5 @@ fn with_floats<R>(t: &Tensor, f: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> 
     }
 }
 
-/// The rows of one rayon task. The number is fixed, so that sums over rows do not depend on the
-/// number of threads.
+/// The number of rows of one rayon task. It is fixed, so that sums over rows do not depend on the number of threads.
 const ROWS: usize = 64;

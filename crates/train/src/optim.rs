@@ -1,20 +1,19 @@
-//! `AdamW` with global-norm clipping. Candle has an `AdamW` too, but keeps its moments private, and
-//! a run could not be resumed without them.
+//! `AdamW` with clipping by the global norm. candle's own `AdamW` keeps its moments private, so a run could not save
+//! and resume them.
 
 use candle_core::{Result, Tensor, Var};
 use std::collections::HashMap;
 
-/// The optimiser of Loshchilov and Hutter (1711.05101): Adam with decoupled weight decay, here on
-/// matrices only.
+/// Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101). Only matrices decay.
 #[derive(Clone, Debug)]
 pub struct AdamW {
-    /// The decay rates of the first and the second moment.
+    /// The decay rates of the moving averages of the gradient and of its square.
     pub betas: (f64, f64),
-    /// The number added to the root of the second moment.
+    /// A small number, added to the root of the second moment so that the division is safe.
     pub eps: f64,
-    /// The weight decay of an update, before it is multiplied by the learning rate.
+    /// The fraction by which an update shrinks weights, before multiplication by the learning rate.
     pub weight_decay: f64,
-    /// The largest L2 norm of all gradients together; larger gradients are scaled down.
+    /// The largest L2 norm of all gradients together. If the norm is larger, all gradients are scaled down to it.
     pub clip: f64,
     steps: i32,
     moments: HashMap<String, (Tensor, Tensor)>,
@@ -34,11 +33,11 @@ impl Default for AdamW {
 }
 
 impl AdamW {
-    /// Updates every variable of `vars` that has an entry in `gradients`. Returns the L2 norm of
-    /// these gradients together, before clipping.
+    /// Updates each variable of `vars` that has an entry in `gradients`, with learning rate `lr`. Returns the L2 norm
+    /// of all these gradients together before clipping.
     ///
     /// # Errors
-    /// A gradient has another shape than its variable, or is not float32.
+    /// A gradient and its variable differ in shape, or are not float32.
     pub fn step<'a>(
         &mut self,
         vars: impl Iterator<Item = (&'a str, &'a Var)> + Clone,
@@ -46,8 +45,8 @@ impl AdamW {
         lr: f64,
     ) -> Result<f64> {
         self.steps += 1;
-        // The norm is summed in the order of `vars`, not of the hash map, so it is the same in
-        // every run.
+        // The sum follows the order of `vars`: a hash map has another order in each run, which would change the
+        // rounding.
         let mut square = 0f64;
         for (name, _) in vars.clone() {
             if let Some(g) = gradients.get(name) {
@@ -56,7 +55,7 @@ impl AdamW {
         }
         let scale = (self.clip / (square.sqrt() + 1e-6)).min(1.0);
         let (b1, b2) = self.betas;
-        // The moments start at zero; these factors remove the bias of the first updates.
+        // The moments start at zero; division by these factors corrects this bias of the first updates.
         let (c1, c2) = (1.0 - b1.powi(self.steps), 1.0 - b2.powi(self.steps));
         for (name, var) in vars {
             let Some(g) = gradients.get(name) else {
@@ -70,27 +69,26 @@ impl AdamW {
             let m = ((m * b1)? + (&g * (1.0 - b1))?)?;
             let v = ((v * b2)? + (g.sqr()? * (1.0 - b2))?)?;
             let update = ((&m / c1)? / ((&v / c2)?.sqrt()? + self.eps)?)?;
-            // Norms and biases are vectors; decaying them does not regularise the model.
+            // Vectors are norms and biases, whose decay does not regularise the model.
             let decay = if var.rank() > 1 {
                 lr * self.weight_decay
             } else {
                 0.0
             };
             var.set(&((var.as_tensor() * (1.0 - decay))? - (update * lr)?)?)?;
-            // Without `detach` the moments would keep the graphs of all earlier updates alive.
+            // `detach` releases the computation graphs of earlier updates.
             self.moments
                 .insert(name.to_owned(), (m.detach(), v.detach()));
         }
         Ok(square.sqrt())
     }
 
-    /// The number of updates since the moments were zero.
+    /// Returns the number of updates since the moments were zero, including those before a resume.
     pub fn steps(&self) -> usize {
         self.steps as usize
     }
 
-    /// Returns the moments as tensors to be saved, `adam.m.NAME` and `adam.v.NAME` for each
-    /// variable.
+    /// Returns the moments for saving: tensors `adam.m.NAME` and `adam.v.NAME` for each updated variable.
     pub fn state(&self) -> impl Iterator<Item = (String, Tensor)> {
         self.moments.iter().flat_map(|(n, (m, v))| {
             [
@@ -100,8 +98,8 @@ impl AdamW {
         })
     }
 
-    /// Restores moments that [`AdamW::state`] returned after `steps` updates. Other tensors of
-    /// `state` are ignored.
+    /// Restores the moments that [`AdamW::state`] returned after `steps` updates. Tensors of other names in `state`
+    /// are ignored.
     pub fn restore(&mut self, state: &HashMap<String, Tensor>, steps: usize) {
         self.steps = steps as i32;
         for (name, m) in state {

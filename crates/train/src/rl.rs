@@ -1,12 +1,12 @@
-//! Reinforcement learning of a generator, from verifiable answers (RLVR), from the step scores of a
+//! Reinforcement learning of a generator from verifiable answers (RLVR), from the step scores of a
 //! reward model, or from both.
 //!
-//! * [`Algorithm`]: the table of algorithms, whose differences are data.
-//! * [`advantage`], [`credit`], [`objective`], [`mod@average`]: the estimators, pure functions of
-//!   rewards, lengths and log-probabilities.
-//! * `rollout` samples chains by the engine's search, `policy` keeps the engine's weights equal to
-//!   the trainer's, `learner` takes optimiser steps.
-//! * [`run`]: the loop, with measurements, saved states, and the rule for early stopping.
+//! * [`Algorithm`]: the table of algorithms, which differ only in the values of its fields.
+//! * [`advantage`], [`credit`], [`objective`], [`mod@average`]: the estimators, pure functions of rewards, lengths
+//!   and log-probabilities.
+//! * `rollout` samples chains with the search, `policy` copies the trainer's weights to the engine, `learner` takes
+//!   optimiser steps.
+//! * [`run`]: the training loop with measurements, saved states and early stopping.
 
 #![warn(missing_docs)]
 

@@ -1,12 +1,11 @@
 //! Fine-tuning of a checkpoint on a file of examples: a generator on solutions, a reward model on
 //! labelled chains.
 //!
-//! * [`Decoder`]: the trainable model, over the weights that the engine reads.
-//! * [`Example`]: tokens with targets, from solutions ([`sft`]) or from labelled chains
-//!   ([`labelled`]).
-//! * [`RewardHead`]: the head that a reward model has in place of the language-model head.
-//! * [`Features`]: the outputs of the frozen layers, computed once by the engine.
-//! * [`fit`]: the training loop; [`export`] writes the result.
+//! * [`Decoder`]: the trainable model, made from a checkpoint or with fresh weights.
+//! * [`Example`]: a token sequence with targets, from solutions ([`sft`]) or labelled chains ([`labelled`]).
+//! * [`RewardHead`]: the head of a reward model, which replaces the language-model head.
+//! * [`Features`]: the outputs of the frozen layers, which the engine computes once for all epochs.
+//! * [`fit`]: the training loop. [`export`] writes the trained checkpoint.
 
 #![warn(missing_docs)]
 

@@ -1,5 +1,5 @@
-//! Writing of JSON and tensor files. Every file is replaced in one step, so a crash leaves either
-//! the old file or the new one.
+//! Writing of text, JSON and tensor files with this crate's errors. A file is replaced atomically, so a crash leaves
+//! either the old or the new content.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,7 +9,7 @@ use candle_core::Tensor;
 
 use crate::{Error, Result};
 
-/// Writes indented JSON with a final newline.
+/// Writes indented JSON with a newline at the end.
 pub(crate) fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
     beamgen_files::write_json(path, value).map_err(io_error(path))
 }
@@ -19,7 +19,7 @@ pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
 }
 
 pub(crate) fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<()> {
-    // candle writes to a path, not to a writer, hence a closure over the temporary file's path.
+    // candle can only save to a path, so the closure gets the path of the temporary file.
     beamgen_files::replace(path, |aside: &Path| {
         let saved = candle_core::safetensors::save(tensors, aside);
         saved.map_err(|error| io::Error::other(first_line(&error)))
@@ -27,12 +27,12 @@ pub(crate) fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> R
     .map_err(io_error(path))
 }
 
-/// Returns a function that adds `path` to an I/O error, for `map_err`.
+/// Returns a function for `map_err` that turns an I/O error into [`Error::Io`] with `path`.
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::Io(path.to_owned(), error)
 }
 
-/// Returns the message of a candle error without the backtrace that may follow.
+/// Returns the first line of a candle error, since a backtrace may follow.
 pub(crate) fn first_line(error: &candle_core::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()

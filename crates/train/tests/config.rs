@@ -1,4 +1,4 @@
-//! The shipped configuration equals the defaults in the code.
+//! Tests that `configs/models/abacus.toml` has all settings, with the default values of the code.
 
 use beamgen_train::abacus::config::TrainConfig;
 
@@ -11,7 +11,7 @@ fn the_bundled_models_config_is_the_default_and_names_every_key() {
     let text = std::fs::read_to_string(path).expect("a file");
     let written: TrainConfig = toml::from_str(&text).expect("it loads");
     assert_eq!(written, TrainConfig::default());
-    // A missing key would get its default, but would not be in the table.
+    // A missing key would get its default in `written`, but is absent from the file's own table.
     let all = toml::Table::try_from(&written).expect("TOML");
     assert_eq!(text.parse::<toml::Table>().expect("TOML"), all);
 }

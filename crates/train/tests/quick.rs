@@ -1,4 +1,4 @@
-//! The whole pipeline on a small scale, as `beamgen train --quick` runs it.
+//! Tests of the whole `abacus` pipeline with the small configuration of `TrainConfig::quick`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use beamgen_train::abacus::{Evaluation, train};
 use beamgen_train::candle_core::Device;
 use beamgen_train::tune::Report;
 
-/// Trains in `dir`; returns the evaluation and the reported losses of each stage.
+/// Trains in `dir`. Returns the evaluation, and the losses of each stage by its name.
 fn run(config: &TrainConfig, dir: &Path) -> (Evaluation, BTreeMap<String, Vec<f64>>) {
     let losses: RefCell<BTreeMap<String, Vec<f64>>> = RefCell::default();
     let mut stage = String::new();
@@ -54,11 +54,11 @@ fn the_quick_pipeline_learns_and_writes_checkpoints_that_the_engine_opens() {
     }
 }
 
-/// An interrupted and resumed run writes the same bytes as an uninterrupted one.
+/// A run that is interrupted and resumed must write the bytes of an uninterrupted one.
 #[test]
 fn a_resumed_run_equals_an_uninterrupted_one() {
     let mut config = TrainConfig::quick();
-    // Short enough to run twice; every stage saves its state in the middle.
+    // The run is short, because it is made twice. Every stage must still save a state before its end.
     config.base.steps = 24;
     config.generator.steps = 6;
     config.prm.steps = 6;
@@ -81,7 +81,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
                 &Device::Cpu,
                 &mut |report| match report {
                     Report::Note(name) => now = name,
-                    // The report precedes the save of its step, so the file has step 16.
+                    // An update is reported before its state is saved, so the file has the state of step 16.
                     Report::Step { step: 20, .. } if now == stage => panic!("killed"),
                     _ => {}
                 },

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 const STEPS: usize = 20;
 
-/// The families with the folders of their fixtures: every kind of head.
+/// Formats with the folders of their fixtures; together they have every kind of trainable head.
 const FAMILIES: [(&str, &str); 5] = [
     ("trl-token-classification", "trl-token-classification"),
     ("qwen2.5-math-prm", "qwen2.5-math-prm"),
@@ -41,7 +41,7 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The labels of the script, of all steps of a folder's three chains, joined.
+/// Writes the three chains of a fixture as a labelled file, with the labels of `make_reward_losses.py`.
 fn labelled_file(name: &str, dir: &Path) -> PathBuf {
     let mut labels = [1.0, 0.0, 0.25].into_iter().cycle();
     let expected = read_json(&folder(name).join("expected.json"));
@@ -69,7 +69,7 @@ fn labels(target: Target) -> Labels {
     }
 }
 
-/// The recipe of the script.
+/// The recipe of `make_reward_losses.py`.
 fn recipe() -> Recipe {
     Recipe {
         learning_rate: 5e-3,
@@ -78,13 +78,12 @@ fn recipe() -> Recipe {
         weight_decay: 0.1,
         betas: (0.9, 0.95),
         head_rate: 5e-3,
-        // Small enough that a batch is split into several parts.
+        // Small micro-batches, so that every batch is split.
         micro_tokens: 100,
         ..Recipe::default()
     }
 }
 
-/// A model to be trained, with its examples and its head.
 struct Fixture {
     decoder: Decoder,
     head: RewardHead,
@@ -177,8 +176,7 @@ fn a_head_is_trained_alone_at_first() {
     );
 }
 
-/// Gradients reach exactly those rows of the final hidden states from which the published code
-/// reads its scores.
+/// The labels' gradients must reach exactly those hidden states from which the published code reads scores.
 #[test]
 fn labels_stand_where_scores_are_read_and_nowhere_else() {
     for (family, name) in FAMILIES {
@@ -192,7 +190,7 @@ fn labels_stand_where_scores_are_read_and_nowhere_else() {
         assert_eq!(chains.len(), read.examples.len());
         for (chain, example) in chains.iter().zip(&read.examples) {
             let tokens: Vec<u32> = serde_json::from_value(chain["tokens"].clone()).unwrap();
-            // The published code may write more after the last position that is read.
+            // The published code may write more text after the last score.
             assert!(tokens.starts_with(&example.ids), "{family}");
             let time = example.ids.len();
             let all: Vec<u32> = (0..time as u32).collect();
@@ -239,8 +237,7 @@ fn an_outcome_model_learns_what_rules_say_of_chains() {
         });
         Ok::<_, String>(only.collect::<Vec<f32>>())
     };
-    // The labels of the three chains are 1, 0, 0.25 in turn, and the first chain has a right
-    // answer.
+    // The soft labels of the steps are 1, 0, 0.25 in turn, and only the first chain has a right answer.
     assert_eq!(learned("").unwrap(), [1.0, 0.0, 0.0]);
     let chains = read_json(&folder(name).join("expected.json"))["chains"].take();
     let mut soft = [1.0, 0.0, 0.25].into_iter().cycle();
@@ -278,7 +275,7 @@ fn an_outcome_model_is_read_behind_the_last_step() {
     }
 }
 
-/// Makes a job on the labels that the published code of `name` reads.
+/// Makes a job that trains `from` on the labels of the fixture `name`.
 fn job(family: &str, from: &str, name: &str, train: Trained, dir: &Path) -> Job {
     Job {
         task: Task::Reward {
@@ -306,7 +303,7 @@ fn job(family: &str, from: &str, name: &str, train: Trained, dir: &Path) -> Job 
     }
 }
 
-/// Copies a checkpoint and names a begin token in its tokenizer, which some families write.
+/// Copies a checkpoint and gives its tokenizer a begin token, which some formats write.
 fn with_begin_token(from: &Path, dir: &Path) -> PathBuf {
     let copy = dir.join("with-begin-token");
     std::fs::create_dir(&copy).unwrap();
@@ -321,7 +318,7 @@ fn with_begin_token(from: &Path, dir: &Path) -> PathBuf {
     copy
 }
 
-/// Returns the mean loss of the labels of [`labelled_file`] by the scores of the model in `folder`.
+/// Returns the mean loss over the labels of [`labelled_file`], computed from the scores of the model in `folder`.
 fn loss_of_scores(folder: &Path, name: &str) -> f64 {
     let checkpoint = Checkpoint::from(folder);
     let config = EngineConfig::default();
@@ -348,7 +345,7 @@ fn what_is_written_scores_as_it_was_trained() {
     let with_heads = FAMILIES.map(|(family, name)| (family, name, name, Trained::ALL));
     let trl = "trl-token-classification";
     let others = [
-        // Families with fresh heads.
+        // These checkpoints have no reward head, so the head is new.
         (trl, "reference", trl, Trained::ALL),
         (trl, "reference", trl, Trained::top(1)),
         ("skywork-o1-open-prm", "reference", trl, Trained::top(1)),
@@ -360,7 +357,8 @@ fn what_is_written_scores_as_it_was_trained() {
             job.from = Checkpoint::from(&with_begin_token(job.from.path(), dir.path()));
         }
         assert!(run(&job, &mut |_| ()).unwrap());
-        // The first loss of a run from the written checkpoint, over all chains at once.
+        // A second run from the written checkpoint reports the loss of that checkpoint as its first loss, here over
+        // all chains.
         job.recipe.batch = 8;
         job.recipe.epochs = 1;
         job.from = Checkpoint::from(&job.out);
@@ -373,7 +371,7 @@ fn what_is_written_scores_as_it_was_trained() {
         });
         assert!(finished.unwrap());
         let scored = loss_of_scores(job.from.path(), name);
-        // Features of frozen layers are stored in bf16, hence the tolerance.
+        // The outputs of frozen layers are stored in bf16, so the tolerance is larger.
         let tolerance = if train == Trained::ALL { 1e-4 } else { 1e-2 };
         let difference = (scored - first).abs();
         assert!(
@@ -398,7 +396,7 @@ fn a_resumed_job_writes_the_same_bytes() {
         }
         std::fs::read(dir.path().join("out/model.safetensors")).unwrap()
     };
-    // 20 updates, of which the first 6 train only the head.
+    // The first 6 of the 20 updates train only the head; interruptions are tested before, at and after that point.
     let whole = written(&[None]);
     assert!(whole == written(&[Some(3), Some(3), Some(5), None]));
     assert!(whole == written(&[Some(10), None]));

@@ -1,4 +1,5 @@
-//! Reinforcement learning of the bundled generator, and its loss compared with plain float64.
+//! Tests of reinforcement learning with the bundled generator. Its loss is compared with a plain float64
+//! implementation.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,7 @@ fn problems(seed: u64, count: usize, split: Split) -> Vec<Problem> {
         .collect()
 }
 
-/// Returns the settings of a small run.
+/// Returns a job with few problems, so that tests are fast.
 fn job(out: &Path, recipe: Recipe) -> Job {
     Job {
         from: Checkpoint::from(&model("generator")),
@@ -74,7 +75,7 @@ fn small() -> Recipe {
     }
 }
 
-/// Runs a job; returns its outcome and its events.
+/// Runs a job. Returns its result, and its events by kind.
 fn told(job: &Job) -> (Result<Ended, Error>, Vec<Update>, Vec<HeldOut>) {
     let (mut updates, mut held_out) = (Vec::new(), Vec::new());
     let mut reward_model = job.recipe.reward.scores().then(prm);
@@ -120,7 +121,7 @@ fn right_answers_alone_make_the_bundled_generator_more_accurate() {
         before.sampled,
         after.sampled
     );
-    // Some right answers come from chains with wrong steps, and the log counts them.
+    // Some right answers come from chains with wrong steps, so `unsound` is above 0.
     let parts = held_out.iter().map(|of| of.unsound);
     assert!(
         parts
@@ -131,8 +132,7 @@ fn right_answers_alone_make_the_bundled_generator_more_accurate() {
         updates.iter().any(|update| update.unsound > Some(0.0)),
         "{updates:?}"
     );
-    // Engine and trainer are different code, and rounding adds up over about twenty tokens of a
-    // step.
+    // The engine and the trainer round differently, and differences add up over the about 20 tokens of a step.
     assert!(updates.iter().all(|u| u.mismatch_max < 1e-3), "{updates:?}");
     assert!(updates[0].kl_reference.abs() < 1e-5, "{:?}", updates[0]);
     assert!(updates[9].kl_reference > 1e-4, "{:?}", updates[9]);
@@ -209,7 +209,7 @@ fn adapters_and_last_layers_are_what_the_engine_samples_with() {
         };
         let (ended, updates, _) = told(&job(dir.path(), recipe));
         assert!(matches!(ended.unwrap(), Ended::Done(_)), "{train}");
-        // The engine follows: it samples with the trainer's weights, which change.
+        // A small mismatch after weight updates shows that the engine has the trainer's new weights.
         assert!(
             updates.iter().all(|u| u.mismatch_max < 1e-3),
             "{train}: {updates:?}"
@@ -332,7 +332,7 @@ fn problems_of_one_text_are_on_one_side() {
     assert!(!train.iter().any(|p| is_held(&p.text)));
 }
 
-/// Computes the loss of a batch plainly in float64: softmax of `x w^T`, ratio, clip, k3.
+/// Returns the loss of a batch in float64: softmax of `x w^T`, importance ratio, clipping, and k3.
 fn plain(
     x: &[f64],
     w: &[f64],
@@ -378,7 +378,7 @@ fn the_loss_and_its_gradients_are_those_of_plain_float64() {
         .map(|i| Token {
             weight: 0.1 * (i as f64 + 1.0),
             advantage: [1.0, -0.5, 2.0, -1.5, 0.3, -0.2][i],
-            // Ratios on both sides of both clipping bounds.
+            // The ratios are on both sides of both clipping bounds.
             old: Some(-2.2 + [0.0, 0.1, -0.9, 0.9, -0.1, -0.8][i]),
             reference: Some(-2.4 + 0.1 * i as f64),
         })

@@ -27,7 +27,7 @@ fn open(name: &str) -> (ModelConfig, Weights) {
     )
 }
 
-/// The examples of the script.
+/// Returns the examples that `make_losses.py` computes too.
 fn examples(vocab: usize) -> Vec<Example> {
     let example = |i: usize| {
         let n = 8 + i * 5 % 17;
@@ -46,7 +46,7 @@ fn examples(vocab: usize) -> Vec<Example> {
     (0..STEPS * BATCH).map(example).collect()
 }
 
-/// The recipe of the script.
+/// The recipe of `make_losses.py`.
 fn recipe(train: Trained) -> Recipe {
     Recipe {
         train,
@@ -55,7 +55,7 @@ fn recipe(train: Trained) -> Recipe {
         decay: Decay::Cosine,
         weight_decay: 0.1,
         betas: (0.9, 0.95),
-        // Small enough that a batch is split into several parts.
+        // Small micro-batches, so that every batch is split.
         micro_tokens: 40,
         ..Recipe::default()
     }
@@ -153,12 +153,12 @@ fn the_losses_over_features_are_those_of_torch_with_frozen_layers() {
             None,
             None,
         );
-        // Features are stored in bf16, hence the tolerance.
+        // The outputs of frozen layers are stored in bf16, so the tolerance is larger.
         close(&ours, &golden[&format!("{name} top=1")], 5e-2, name);
     }
 }
 
-/// Makes a decoder with adapters whose `A` is the script's.
+/// Makes a decoder with adapters whose matrices `A` are those of `make_losses.py`.
 fn adapted(name: &str) -> Decoder {
     let (config, weights) = open(name);
     let mut decoder = Decoder::load(config, &weights, Trained::ALL, true, 64).unwrap();

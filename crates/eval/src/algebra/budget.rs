@@ -1,20 +1,20 @@
-//! The bound on the time and memory of parsing one answer.
+//! A limit on the work of parsing and comparing answers.
 
 use super::Rational;
 
 /// The largest numerator or denominator, in bits.
 pub(super) const MAX_BITS: u64 = 6000;
 
-/// The reason why an expression has no canonical form.
+/// The reason why a text has no canonical form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
-    /// The text is not an expression that this grader can parse.
+    /// The text is not an expression that the parser knows.
     Unread,
-    /// The calculation costs more than the budget.
+    /// The calculation is over the budget, or a number or sum is too large.
     TooHard,
 }
 
-/// The work that may still be done, in units of about one small rational operation.
+/// The remaining work, in units of about one operation on small rational numbers.
 ///
 /// The unit is coarse on purpose: it is a bound, not a clock, so that the verdict on an answer
 /// never depends on the machine.
@@ -31,13 +31,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Pays for a computed number; returns an error if the number has more than [`MAX_BITS`] bits.
+    /// Charges the cost of `value`. Returns an error if `value` has more than [`MAX_BITS`] bits.
     pub(super) fn number(&mut self, value: Rational) -> Result<Rational, Fault> {
         let bits = value.numer().bits().max(value.denom().bits());
         if bits > MAX_BITS {
             return Err(Fault::TooHard);
         }
-        // Reducing a fraction is quadratic in its length.
+        // The cost of reducing a fraction is quadratic in its length.
         let limbs = bits / 64;
         self.charge(1 + limbs * limbs / 4)?;
         Ok(value)

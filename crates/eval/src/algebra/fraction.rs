@@ -45,7 +45,7 @@ impl Fraction {
         Self::atom(Atom::Variable(name.to_owned()))
     }
 
-    /// Returns the polynomial with the same zeros, without denominators and negative exponents, and
+    /// Returns the polynomial with the same zeros as the quotient, without denominators and negative exponents, and
     /// with leading coefficient 1.
     pub(crate) fn zeros(&self, budget: &mut Budget) -> Result<Poly, Fault> {
         let Some(last) = self.top.lead() else {
@@ -53,14 +53,14 @@ impl Fraction {
         };
         let mut below = common_monomial(&self.top, &Poly::default()).0;
         for mut monomial in std::mem::take(&mut below).into_keys() {
-            // Only negative powers are cleared: dividing by a common `x` would lose the zero at 0.
+            // Only negative powers are removed, since division by a common `x` would lose the zero at 0.
             monomial.retain(|_, exponent| *exponent > Exponent::zero());
             below.insert(monomial, last.recip());
         }
         self.top.times(&Poly(below), budget)
     }
 
-    /// Returns the sum; `None` for a quotient.
+    /// Returns the sum, or `None` if the expression has a denominator other than 1.
     pub(crate) fn as_poly(&self) -> Option<&Poly> {
         (self.bottom == Poly::one()).then_some(&self.top)
     }
@@ -77,7 +77,7 @@ impl Fraction {
         self.as_poly()?.as_letter()
     }
 
-    /// Whether the expression has no variable. Infinity counts as a constant.
+    /// Returns whether the expression has no variable. Infinity counts as a constant.
     pub(crate) fn is_constant(&self) -> bool {
         self.top
             .atoms()
@@ -85,8 +85,7 @@ impl Fraction {
             .all(|(atom, _)| is_constant(atom))
     }
 
-    /// Returns the variable, the slope and the constant of an expression that is linear in its only
-    /// variable.
+    /// Returns variable, slope and constant if the expression is linear in exactly one variable.
     pub(crate) fn linear(&self) -> Option<(String, Rational, Self)> {
         let mut rest = self.as_poly()?.clone();
         let is_variable = |m: &&Monomial| !m.keys().all(is_constant);
@@ -98,7 +97,7 @@ impl Fraction {
         is_only.then(|| (name, slope, rest.into()))
     }
 
-    /// Divides by the absolute value of the leading coefficient, which keeps the sign of the whole.
+    /// Divides by the absolute value of the leading coefficient, so that the sign does not change.
     pub(crate) fn positively_scaled(&self, budget: &mut Budget) -> Result<Self, Fault> {
         let lead = self.top.lead().map(|last| last.abs().recip());
         let lead = lead.unwrap_or_else(Rational::one);
@@ -106,7 +105,7 @@ impl Fraction {
     }
 
     pub(crate) fn plus(&self, other: &Self, budget: &mut Budget) -> Result<Self, Fault> {
-        // Otherwise the denominator would be squared, and the budget spent on reducing it again.
+        // Equal denominators are kept. Multiplying them would give a square, whose reduction costs budget.
         if self.bottom == other.bottom {
             let top = self.top.plus(&other.top, budget)?;
             return Self::quotient(top, self.bottom.clone(), budget);
@@ -117,13 +116,11 @@ impl Fraction {
         Self::quotient(left.plus(&right, budget)?, bottom, budget)
     }
 
-    /// Whether the leading coefficient is negative, which is true for one of each pair of
-    /// opposites.
+    /// Returns whether the leading coefficient is negative, which holds for exactly one of `x` and `-x`.
     pub(super) fn is_negative(&self) -> bool {
         self.top.lead().is_some_and(Signed::is_negative)
     }
 
-    /// Returns the expression, or with `negative` its opposite.
     pub(crate) fn signed(self, negative: bool) -> Self {
         if negative { self.negated() } else { self }
     }
@@ -145,7 +142,7 @@ impl Fraction {
         Self::quotient(top, bottom, budget)
     }
 
-    /// Divides; [`Fault::Unread`] if the divisor is zero.
+    /// Returns the quotient, or [`Fault::Unread`] if `other` is zero.
     pub(crate) fn over(&self, other: &Self, budget: &mut Budget) -> Result<Self, Fault> {
         let top = self.top.times(&other.bottom, budget)?;
         let bottom = self.bottom.times(&other.top, budget)?;
@@ -160,7 +157,7 @@ impl Fraction {
         if top.is_zero() || bottom == Poly::one() {
             return Ok(top.into());
         }
-        // Roots leave the denominator first: after that, more quotients divide without a remainder.
+        // Roots are removed from the denominator first, since more divisions are then exact.
         if bottom.as_term().is_none() {
             (top, bottom) = rationalised(top, bottom, budget)?;
         }
@@ -175,8 +172,8 @@ impl Fraction {
         if let Some(whole) = exact_quotient(&top, &bottom, budget)? {
             return Ok(whole.into());
         }
-        // (x - 1) / (x^2 - 1) is 1 / (x + 1): with this and the test above, quotients of which one
-        // side divides the other have one form.
+        // (x - 1) / (x^2 - 1) becomes 1 / (x + 1). If one side divides the other, the quotient thus has a single
+        // form.
         if let Some(whole) = exact_quotient(&bottom, &top, budget)? {
             (top, bottom) = (Poly::one(), whole);
         }
@@ -191,13 +188,13 @@ impl Fraction {
         })
     }
 
-    /// Whether both expressions have the same value; `None` if that cannot be decided.
+    /// Returns whether both expressions have the same value; `None` if this cannot be decided.
     pub(crate) fn same(&self, other: &Self, budget: &mut Budget) -> Result<Option<bool>, Fault> {
         if self == other {
             return Ok(Some(true));
         }
-        // Cross-multiplied, because equal quotients may have several forms: no common divisor of
-        // sums is searched for.
+        // Equal quotients may have several forms, since common divisors of sums are not searched for. The numerators
+        // are therefore compared after multiplication with the other denominator.
         let left = self.top.times(&other.bottom, budget)?;
         let right = other.top.times(&self.bottom, budget)?;
         let difference = left.plus(&right.negated(), budget)?;
@@ -206,9 +203,8 @@ impl Fraction {
         if difference.is_zero() {
             return Ok(Some(true));
         }
-        // Independent atoms make a sum zero only if all coefficients are. Opaque atoms may be
-        // related (`\sqrt{x^2+2x+1}` and `x`), so a value that is not zero has to prove the
-        // difference.
+        // If all atoms are independent, a nonzero coefficient proves a difference. Opaque atoms such as
+        // `\sqrt{x^2+2x+1}` and `x` may be related, so a nonzero value at some point has to prove it.
         let mut atoms = difference.atoms().map(|(atom, _)| atom);
         let is_opaque =
             atoms.any(|atom| matches!(atom, Atom::Sum(_) | Atom::Function(..) | Atom::Power(..)));
@@ -229,8 +225,8 @@ fn is_constant(atom: &Atom) -> bool {
     }
 }
 
-/// Returns one over a term as a factor and the sum that stays in the denominator: `1 / \sqrt{x+1}`
-/// is `\sqrt{x+1} / (x+1)`.
+/// Returns 1 / term as two parts: a factor, and a sum that remains as the denominator. `1 / \sqrt{x+1}` is
+/// `\sqrt{x+1} / (x+1)`.
 fn reciprocal(
     monomial: &Monomial,
     coefficient: &Rational,
@@ -241,7 +237,7 @@ fn reciprocal(
     for (atom, exponent) in monomial {
         let power = |exponent| Poly::term([(atom.clone(), exponent)].into(), Rational::one());
         let inverse = match atom {
-            // 1 / i = -i.
+            // 1 / i = -i
             Atom::Imaginary => power(Exponent::one()).negated(),
             Atom::Prime(prime) => {
                 let below = Rational::new(1.into(), (*prime).into());
@@ -258,8 +254,7 @@ fn reciprocal(
     Ok((factor, bottom))
 }
 
-/// Removes square roots of primes and the imaginary unit from a denominator, by multiplying with
-/// the conjugates.
+/// Removes square roots of primes and the imaginary unit from the denominator, by multiplication with conjugates.
 fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, Poly), Fault> {
     let half = Ratio::new(1, 2);
     let is_known = bottom.atoms().all(|(atom, exponent)| match atom {
@@ -272,7 +267,7 @@ fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, P
         return Ok((top, bottom));
     }
     let atoms: BTreeSet<Atom> = bottom.atoms().map(|(atom, _)| atom.clone()).collect();
-    // Each conjugate removes one root from all terms, and no later one brings it back.
+    // Multiplication with a conjugate removes one root from all terms, and later conjugates do not contain this root.
     for atom in atoms {
         let mut conjugate = bottom.clone();
         for (monomial, coefficient) in &mut conjugate.0 {
@@ -286,7 +281,7 @@ fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, P
     Ok((top, bottom))
 }
 
-/// Returns the monomial whose product with both sums has 0 as the smallest exponent of every power.
+/// Returns the monomial that makes the smallest exponent of each atom 0 if both sums are multiplied by it.
 fn common_monomial(top: &Poly, bottom: &Poly) -> Poly {
     let mut least: Monomial = Monomial::new();
     let terms = || top.0.keys().chain(bottom.0.keys());
@@ -304,7 +299,7 @@ fn common_monomial(top: &Poly, bottom: &Poly) -> Poly {
     Poly::term(least, Rational::one())
 }
 
-/// Divides polynomials in independent atoms; `None` with a remainder, or for other sums.
+/// Returns the quotient of polynomials in independent atoms; `None` if there is a remainder or another kind of atom.
 fn exact_quotient(top: &Poly, bottom: &Poly, budget: &mut Budget) -> Result<Option<Poly>, Fault> {
     let mut atoms = top.atoms().chain(bottom.atoms());
     let is_whole = atoms.all(|(atom, exponent)| {
@@ -321,7 +316,7 @@ fn exact_quotient(top: &Poly, bottom: &Poly, budget: &mut Budget) -> Result<Opti
     let mut rest = top.clone();
     let mut quotient = Poly::default();
     while let Some((monomial, coefficient)) = leading(&rest) {
-        // Each round removes the leading term of the rest, so the loop ends.
+        // Each round cancels the leading term of `rest`, so the loop ends.
         budget.charge(rest.0.len() as u64)?;
         let mut step = monomial.clone();
         for (atom, exponent) in lead {
@@ -341,8 +336,8 @@ fn exact_quotient(top: &Poly, bottom: &Poly, budget: &mut Budget) -> Result<Opti
     Ok(Some(quotient))
 }
 
-/// Returns the greatest term in lexicographic order. Division needs an order that multiplication
-/// keeps, and the order of the map is not one.
+/// Returns the greatest term in lexicographic order. Long division needs an order that multiplication preserves; the
+/// order of `BTreeMap` is not of that kind.
 fn leading(poly: &Poly) -> Option<(&Monomial, &Rational)> {
     poly.0.iter().max_by(|(a, _), (b, _)| lexicographic(a, b))
 }

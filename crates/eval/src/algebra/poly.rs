@@ -18,12 +18,12 @@ pub(super) type Monomial = BTreeMap<Atom, Exponent>;
 const MAX_TERMS: usize = 400;
 const MAX_EXPONENT: i64 = 100_000;
 
-/// The base of a power.
+/// The base of a power in a term; a term is a coefficient times powers of atoms.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Atom {
-    /// The imaginary unit, always with exponent 1.
+    /// The imaginary unit. Its exponent is always 1, since i^2 is -1.
     Imaginary,
-    /// A prime, always with an exponent between 0 and 1.
+    /// A prime. Its exponent is always between 0 and 1, since whole powers are part of the coefficient.
     Prime(u64),
     /// e, the base of the natural logarithm.
     Euler,
@@ -33,9 +33,9 @@ pub(crate) enum Atom {
     Variable(String),
     /// A constant or variable to the power of a product of variables, as in `2^{nk}`.
     Power(Box<Atom>, Monomial),
-    /// A root of a sum, always with an exponent between 0 and 1.
+    /// A sum under a root. Its exponent is always between 0 and 1.
     Sum(Box<Poly>),
-    /// A function without a known simpler form, with its arguments.
+    /// A function with its arguments, for which no simpler form is known.
     Function(String, Vec<Fraction>),
 }
 
@@ -67,27 +67,27 @@ impl Poly {
         self.0.is_empty()
     }
 
-    /// Returns the value of a plain number; `None` for other sums.
+    /// Returns the value if the sum is a number, else `None`.
     pub(crate) fn as_number(&self) -> Option<Rational> {
         match self.as_term() {
-            // The sum without terms is 0.
+            // A sum without terms is 0.
             None => self.is_zero().then(Rational::zero),
             Some((monomial, value)) => monomial.is_empty().then(|| value.clone()),
         }
     }
 
-    /// Returns the coefficient of the last term in the map's order; `None` for 0.
+    /// Returns the coefficient of the greatest monomial in the order of the map; `None` if the sum is 0.
     pub(super) fn lead(&self) -> Option<&Rational> {
         self.0.values().next_back()
     }
 
-    /// Returns the only term; `None` for 0 and for sums of several terms.
+    /// Returns the term of a sum that has exactly one, else `None`.
     pub(super) fn as_term(&self) -> Option<(&Monomial, &Rational)> {
         let mut terms = self.0.iter();
         terms.next().filter(|_| terms.next().is_none())
     }
 
-    /// Returns the name if the sum is a lone variable.
+    /// Returns the name if the sum is a single variable with coefficient and exponent 1.
     pub(crate) fn as_variable(&self) -> Option<&str> {
         match self.as_atom()? {
             Atom::Variable(name) => Some(name),
@@ -104,8 +104,8 @@ impl Poly {
         }
     }
 
-    /// Returns the name if the sum is a lone variable, `e` or `i`, but not a call such as `f(0)`:
-    /// `F(0)` may be another function, whereas a lone letter may be that of a choice.
+    /// Returns the name if the sum is a single variable, `e` or `i`. Letters may name choices, so callers compare
+    /// them without case. A call such as `f(0)` is excluded, because `F(0)` may be another function.
     pub(crate) fn as_letter(&self) -> Option<&str> {
         match self.as_atom()? {
             Atom::Variable(name) if !name.contains('(') => Some(name),
@@ -127,7 +127,7 @@ impl Poly {
     ) -> Result<(), Fault> {
         if let Some(present) = self.0.get_mut(monomial) {
             *present = budget.number(&*present + value)?;
-            // Zero terms are removed, so equal sums have equal maps.
+            // Zero terms are removed, so that equal sums have equal maps.
             if present.is_zero() {
                 self.0.remove(monomial);
             }

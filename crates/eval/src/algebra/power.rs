@@ -37,13 +37,13 @@ pub(crate) fn power(
     Ok(product)
 }
 
-/// Converts a rational to an exponent; [`Fault::TooHard`] if it does not fit into 64 bits.
+/// Converts a rational number to an exponent; returns [`Fault::TooHard`] if a part exceeds 64 bits.
 fn small(number: &Rational) -> Result<Exponent, Fault> {
     let parts = number.numer().to_i64().zip(number.denom().to_i64());
     parts.map(Exponent::from).ok_or(Fault::TooHard)
 }
 
-/// Whether a power of the atom may be raised to another power by multiplying the exponents.
+/// Returns whether (atom^a)^b = atom^(ab), so that exponents may be multiplied.
 fn is_plain(atom: &Atom) -> bool {
     matches!(
         atom,
@@ -59,7 +59,7 @@ fn rational_power(
     if exponent.is_integer() {
         let whole = exponent.to_integer();
         let size = u32::try_from(whole.unsigned_abs()).map_err(|_| Fault::TooHard)?;
-        // 0^0 has no value.
+        // 0^0 is undefined.
         if size == 0 && base.top.is_zero() {
             return Err(Fault::Unread);
         }
@@ -87,7 +87,7 @@ fn poly_power(base: &Poly, exponent: Exponent, budget: &mut Budget) -> Result<Fr
             _ => root_of_sum(base, exponent, budget),
         };
     };
-    // From here on the base is a single term.
+    // Here the base is a single term: sums were handled above.
     let even_root = exponent.denom().is_even();
     // An even power under a root hides a sign: `\sqrt{x^2}` is not `x`.
     let hides_sign = |(atom, power): (&Atom, &Exponent)| {
@@ -182,7 +182,7 @@ fn content(sum: &Poly, budget: &mut Budget) -> Result<Rational, Fault> {
     Ok(Rational::new(tops, bottoms))
 }
 
-/// Computes `value^exponent` for an exponent that is not an integer.
+/// Returns `value^exponent` for an exponent that is not an integer.
 fn number_power(value: &Rational, exponent: Exponent, budget: &mut Budget) -> Result<Poly, Fault> {
     let mut result = Poly::one();
     if value.is_negative() {

@@ -1,11 +1,11 @@
-//! Extraction of the answer from a solution, and the check that the answer is complete. Every
-//! search is one pass over the text, so a hostile text cannot make it quadratic.
+//! Extraction of the answer from a solution, and the check that a stated answer is complete. Every search is linear
+//! in the length of the text, so hostile text cannot make it slow.
 
 use beamgen_search::{Border, thoughts};
 
 use super::{parse, readings};
 
-/// The mark by which an answer was found in a text.
+/// The mark that identifies the answer in a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marker {
     /// `\boxed{x}`
@@ -23,15 +23,15 @@ pub enum Marker {
 pub struct Extracted {
     /// The answer as it stands in the text, trimmed.
     pub text: String,
-    /// The mark of the answer.
+    /// The mark that identified the answer; [`Marker::LastNumber`] means a guess.
     pub marker: Marker,
 }
 
-/// Returns the answer of a solution, outside of its thoughts: the last `\boxed{}`, else the last
-/// `#### x`, else the last "answer is x", else (marked as a guess) the last number.
+/// Returns the answer of a solution, ignoring text inside thoughts. The first of these that exists is the answer: the
+/// last `\boxed{}`, the last `#### x`, the last "answer is x", and as a guess the last number.
 ///
-/// A last box that is cut off or empty is not an answer, and then no text before the box counts
-/// either. Returns `None` for a solution whose thought is not closed.
+/// If the last box is cut off or empty, only text after the box is searched. A solution with an unclosed thought has
+/// no answer.
 pub fn extract(solution: &str) -> Option<Extracted> {
     let spoken = thoughts::spoken(solution)?;
     let marks = Marks::of(&spoken, End::Text);
@@ -41,15 +41,15 @@ pub fn extract(solution: &str) -> Option<Extracted> {
     found.map(Extracted::new)
 }
 
-/// Returns the answer like [`extract`], but never a guess: only an answer with a mark.
+/// Returns the marked answer as [`extract`] does, but does not guess by the last number.
 pub fn extract_marked(solution: &str) -> Option<Extracted> {
     let spoken = thoughts::spoken(solution)?;
     Marks::of(&spoken, End::Text).first().map(Extracted::new)
 }
 
-/// Whether the end of a chain states an answer that is whole, so that the chain is done. One of
-/// `markers` marks it: `\boxed`, `####` and "answer is" as in [`extract`], any other by being
-/// there.
+/// Returns whether the end of a chain states a complete answer, so that the chain is done. One of `markers` has to
+/// mark the answer. `\boxed`, `####` and "answer is" are searched as in [`extract`]; any other marker only has to
+/// occur.
 pub(super) fn is_stated(text: &str, markers: &[String], border: Border) -> bool {
     let Some(spoken) = thoughts::spoken(text) else {
         return false;
@@ -85,30 +85,30 @@ fn marked_by(marker: &str) -> Option<Marker> {
     }
 }
 
-/// The text that may still follow, which decides whether an answer is complete.
+/// The position of a text's end in the solution, which decides whether an answer is complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// No text follows.
+    /// No text follows, because the solution ends here.
     Text,
-    /// The next step follows.
+    /// A step ends here, and the next one may follow.
     Boundary,
-    /// The rest of a sentence or a number may follow: "The answer is 4" may become 42.
+    /// The middle of a sentence or number: "The answer is 4" may become 42.
     Anywhere,
 }
 
 impl End {
-    /// Whether the first line of `text` is complete.
+    /// Returns whether no following text can change the first line of `text`.
     fn closes(self, text: &str) -> bool {
         self != Self::Anywhere || text.contains('\n')
     }
 }
 
-/// The marked and complete answers of a text, by the kind of mark.
+/// The last marked and complete answer of each kind.
 struct Marks<'a> {
     boxed: Option<&'a str>,
     hashes: Option<&'a str>,
     sentence: Option<&'a str>,
-    /// The text after a last box that is cut off or empty; without such a box, the whole text.
+    /// The whole text. If the last box is cut off or empty, only the text after that box.
     rest: &'a str,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Marks<'a> {
     }
 
     fn first(&self) -> Option<(&'a str, Marker)> {
-        // The most explicit mark wins, wherever it is in the text.
+        // A box counts before `####`, and `####` before a sentence, wherever they are in the text.
         let marks = [
             (self.boxed, Marker::Boxed),
             (self.hashes, Marker::Hashes),
@@ -149,8 +149,8 @@ impl Extracted {
     }
 }
 
-/// Returns the answer inside a reference: the text after `####` or in `\boxed{}` of a worked
-/// solution, else the whole reference.
+/// Returns the answer of a reference solution: the value after the last `####`, else the content of the last
+/// `\boxed{}`, else any text after the `####`, else the whole reference.
 pub fn reference(answer: &str) -> &str {
     let line = answer.rfind("####").map(|at| &answer[at + 4..]);
     let hashes = line.and_then(first_line);
@@ -161,11 +161,11 @@ pub fn reference(answer: &str) -> &str {
         .unwrap_or(answer.trim())
 }
 
-/// Returns the content of the box that begins last. For a box that is cut off or empty, the error
-/// is the byte offset of the text after the box.
+/// Returns the content of the box that starts last. If this box is cut off or empty, the error is the byte offset of
+/// the text after it.
 fn last_boxed(text: &str, end: End) -> Option<Result<&str, usize>> {
     let bytes = text.as_bytes();
-    // For each open brace: the offset of its content, and whether the brace belongs to a box.
+    // For each open brace: the offset after the brace, and whether the brace opens a box.
     let mut open: Vec<(usize, bool)> = Vec::new();
     let mut last: Option<(usize, Result<&str, usize>)> = None;
     let mut at = 0;
@@ -203,8 +203,7 @@ fn last_boxed(text: &str, end: End) -> Option<Result<&str, usize>> {
         }
         at = next;
     }
-    // A box that was never closed hides the answer: falling back to an earlier box would take an
-    // intermediate result for the answer.
+    // If the last box is not closed, no earlier box counts, because an earlier one may hold an intermediate result.
     let cut_off = open.iter().rev().find(|(_, is_box)| *is_box);
     if let Some((start, _)) = cut_off
         && last.is_none_or(|(earlier, _)| *start > earlier)
@@ -217,7 +216,7 @@ fn last_boxed(text: &str, end: End) -> Option<Result<&str, usize>> {
 /// Characters that fill a box in place of an answer.
 const PLACEHOLDERS: [char; 7] = [' ', '\t', '\n', '.', '\u{2026}', '_', '?'];
 
-/// Returns the text after the name of a box command at the beginning.
+/// Returns the text after a box command at the start of `text`; `None` without a box command there.
 fn after_box(text: &str) -> Option<&str> {
     let after = BOXES.iter().find_map(|name| text.strip_prefix(name))?;
     (!after.starts_with(|c: char| c.is_ascii_alphabetic())).then_some(after)
@@ -230,8 +229,8 @@ fn is_box(text: &str) -> bool {
     after_box(text).is_some()
 }
 
-/// Returns the content of `\boxed 5`, which ends with the formula or at the next blank. `None` if
-/// the content may continue.
+/// Returns the content of a box without braces, as in `\boxed 5`. The content ends with the formula or at the next
+/// blank. `None` means that text that may follow could continue the content.
 fn unbraced(after: &str, end: End) -> Option<&str> {
     let text = after.trim_start_matches([' ', '\t']);
     // A bound for each box keeps the whole search linear.
@@ -261,7 +260,7 @@ fn unbraced(after: &str, end: End) -> Option<&str> {
 /// The longest content of a box without braces, in characters.
 const MAX_UNBRACED: usize = 200;
 
-/// Returns the value of the last line that has `####` and a value.
+/// Returns the value in the last line that has `####` before a value.
 fn after_hashes(text: &str, end: End) -> Option<&str> {
     let mut is_last = true;
     let mut headings = 0;
@@ -282,11 +281,11 @@ fn after_hashes(text: &str, end: End) -> Option<&str> {
     None
 }
 
-/// The most lines of a solution that are parsed for a value, from the end.
+/// The largest number of lines with `####` that are parsed for a value, from the end of the solution.
 const MAX_HEADINGS: usize = 64;
 
-/// Whether the text after `####` is a value and not a Markdown heading (`Step 2: ...`). Only words
-/// are a value if no text follows.
+/// Returns whether the text after `####` is a value, not a Markdown heading such as `Step 2: ...`. Text of words only
+/// is a value if it is the last line.
 fn is_value(line: &str, is_last: bool) -> bool {
     let line = line.trim_matches('*').trim();
     let only_words = line.chars().all(|c| c.is_alphabetic() || c == ' ');
@@ -334,10 +333,10 @@ fn after_sentence(text: &str, end: End) -> Option<&str> {
     Some(only_number(sentence).unwrap_or(sentence)).filter(|_| !is_empty)
 }
 
-/// The marks of an answer in a sentence, in small letters.
+/// The phrases before an answer, in lower case.
 const SENTENCES: [&str; 2] = ["answer is", "answer:"];
 
-/// Returns the number of a sentence in plain words with a single number: "She has 7 apples left".
+/// Returns the only number of a sentence in plain words, such as "She has 7 apples left".
 fn only_number(sentence: &str) -> Option<&str> {
     let plain = !sentence.contains(['\\', '^', '=', '+', '*', '(', '_']);
     let words = sentence

@@ -1,4 +1,4 @@
-//! The tokeniser of answers, which drops LaTeX's layout.
+//! The tokeniser of answers. It drops LaTeX commands that affect only the layout.
 
 use crate::algebra::{Fault, Rational};
 use crate::number;
@@ -22,7 +22,6 @@ pub(super) enum Kind {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Token {
     pub kind: Kind,
-    /// Whether a blank comes before the token.
     pub spaced: bool,
 }
 
@@ -180,7 +179,7 @@ impl Lexer {
                 return after.strip_prefix('.').unwrap_or(after);
             }
         }
-        // An apostrophe belongs to the run: `f'` is one name, and `don't` one word.
+        // An apostrophe is part of the run: `f'` is one name, and `don't` is one word.
         let end = rest
             .bytes()
             .take_while(|b| b.is_ascii_alphabetic() || *b == b'\'')
@@ -215,13 +214,13 @@ impl Lexer {
             '!' => Some('≠'),
             _ => None,
         };
-        // Programs print `<=`; two tokens would be an inequality without a right side.
+        // Programs print `<=`. As two tokens, `<` would have no right side.
         if let (Some(relation), Some(after)) = (relation, after.strip_prefix('=')) {
             self.push(Kind::Symbol(relation));
             return after;
         }
         match first {
-            // Currency is read from the answer's text: here `$` may also enclose mathematics.
+            // `$` may enclose mathematics, so currency is not read here but from the answer's text.
             '$' | '€' | '£' | '¥' => {}
             _ if first.is_whitespace() || first == '~' => self.spaced = true,
             '²' | '³' => {
@@ -272,8 +271,8 @@ impl Lexer {
             _ if name.starts_with(|c: char| c.is_ascii_digit()) => return Ok(rest),
             _ => {}
         }
-        // Only a closed group is a command's argument. Without one the name alone is a token, and
-        // the parser decides.
+        // Only a closed group is the argument of a command. Otherwise the command name alone is a token, which the
+        // parser may reject.
         let content = after.trim_start().strip_prefix('{').and_then(closed);
         if let Some(content) = content {
             let blanks = after.len() - after.trim_start().len();
@@ -304,8 +303,8 @@ impl Lexer {
         Ok(after)
     }
 
-    /// Reads the content of a text command. Words stay together; other content is read as if the
-    /// command were missing, because models put whole formulas into `\text{}`.
+    /// Reads the content of a text command. Plain words become one token. Any other content is read as mathematics,
+    /// because models put whole formulas into `\text{}`.
     fn text(&mut self, content: &str, upright: bool, depth: usize) -> Result<(), Fault> {
         let content = content.replace(['~', '\u{a0}'], " ");
         let trimmed = content.trim().trim_end_matches('.');
@@ -332,7 +331,7 @@ impl Lexer {
                 self.spaced = true;
             }
             self.spaced = content.ends_with(char::is_whitespace);
-        // Each level copies its content, so the depth bounds the work on nested commands.
+        // Each level copies its content, so the limit on depth also limits the work.
         } else if depth < 4 {
             self.read(&content, depth + 1)?;
         } else {

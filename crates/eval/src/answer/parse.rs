@@ -1,4 +1,5 @@
-//! The parser of answers: lists, relations, brackets, units.
+//! The parser of answers. This file has lists and words; the submodules have relations, brackets, expressions and
+//! units.
 
 use super::lex::{Kind, SET_CLOSE, Token};
 use super::value::Value;
@@ -18,32 +19,32 @@ mod suffix;
 pub(super) use call::Letters;
 pub(super) use expression::is_mathematics;
 
-/// The deepest nesting that is parsed, which bounds the stack.
+/// The deepest nesting that is parsed. It bounds the stack.
 const MAX_DEPTH: usize = 24;
 
-/// A parsed answer: its value with units, counted things and remarks.
+/// A parsed answer: the value, and the words around it.
 #[derive(Debug)]
 pub(super) struct Meaning {
     pub value: Value,
-    /// The factor by which the value may be meant: a hundredth for a percentage.
+    /// The factor of a scaled value, 1/100 for a percentage. The value may be meant with or without the factor.
     pub scale: Option<Rational>,
-    /// The unit of measurement; `None` without a unit of the table.
+    /// The unit of measurement, if the table of units has it.
     pub unit: Option<String>,
-    /// The things that are counted or measured, if words or signs name them.
+    /// The things that are counted or measured, for example `degree`; empty if none are named.
     pub things: Vec<String>,
-    /// Words after a value that are neither units nor counted things.
+    /// The words after the value if they may change its meaning, such as "at least".
     pub remarks: Vec<String>,
 }
 
 impl Meaning {
-    /// Whether both answers may count or measure the same thing.
+    /// Returns whether both answers may count the same thing: if one names none, it may.
     pub(super) fn counts_alike(&self, other: &Self) -> bool {
         let (a, b) = (&self.things, &other.things);
         a.is_empty() || b.is_empty() || a.iter().any(|thing| b.contains(thing))
     }
 }
 
-/// Parses a whole answer. `letters` has the use of letters in both answers that are compared.
+/// Parses a whole answer. `letters` has the uses of letters in all answers that are compared.
 pub(super) fn parse(
     tokens: Vec<Token>,
     letters: Letters,
@@ -64,7 +65,7 @@ pub(super) fn parse(
         budget,
     };
     let value = parser.answer()?;
-    // A part of an answer is never taken for the whole: "5 or maybe 6" must not equal 5.
+    // A remainder makes the answer invalid: "5 or maybe 6" must not equal 5.
     if parser.at < parser.tokens.len() {
         return Err(Fault::Unread);
     }
@@ -81,11 +82,11 @@ struct Parser<'b> {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
-    /// The number of open `|...|`.
+    /// The number of absolute values `|...|` that are open.
     bars: usize,
-    /// Whether `\pm` means plus in this pass; see [`both_signs`](Self::both_signs).
+    /// True if `\pm` is read as plus in this pass; see [`both_signs`](Self::both_signs).
     plus: bool,
-    /// Whether a `\pm` was read in this pass.
+    /// True once a `\pm` is read in this pass.
     either: bool,
     letters: Letters,
     scale: Option<Rational>,
@@ -117,7 +118,7 @@ impl Parser<'_> {
         self.eat(symbol).then_some(()).ok_or(Fault::Unread)
     }
 
-    /// Returns the word at `ahead` in small letters; `None` for another token.
+    /// Returns the word `ahead` tokens from here in lower case; `None` if that token is not a word.
     fn word(&self, ahead: usize) -> Option<String> {
         match self.kind(ahead)? {
             Kind::Letters(word) | Kind::Text(word) => Some(word.to_ascii_lowercase()),
@@ -129,7 +130,7 @@ impl Parser<'_> {
         matches!(self.word(0).as_deref(), Some("and" | "or"))
     }
 
-    /// Parses a nested part; [`Fault::TooHard`] beyond [`MAX_DEPTH`].
+    /// Parses a nested part; returns [`Fault::TooHard`] if it is deeper than [`MAX_DEPTH`].
     fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         if self.depth >= MAX_DEPTH {
             return Err(Fault::TooHard);
@@ -141,7 +142,7 @@ impl Parser<'_> {
         result
     }
 
-    /// Parses a list of answers, whose order does not matter.
+    /// Parses items separated by commas, semicolons, "and" or "or". Their order does not matter.
     fn list(&mut self) -> Result<Value, Fault> {
         let mut items = Vec::new();
         let mut ors = 0;
@@ -165,7 +166,7 @@ impl Parser<'_> {
         let mut kinds = self.tokens[start..self.at].iter().map(|token| &token.kind);
         let is_related =
             kinds.any(|kind| matches!(kind, Kind::Symbol('<' | '>' | '≤' | '≥' | '∈')));
-        // `(1,2) or (3,4)` may be points or intervals, but `x < 1 or x > 2` can only be intervals.
+        // `(1,2) or (3,4)` may be points or intervals, but inequalities are always intervals.
         Ok(if !is_union {
             joined(items, Value::Set)
         } else if items.iter().all(Value::is_tuple) && !is_related {
@@ -175,7 +176,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses an item; an item with `\pm` is parsed twice and gives two values.
+    /// Parses an item. An item with `\pm` is parsed a second time with the other sign and gives two values.
     fn both_signs(&mut self, items: &mut Vec<Value>) -> Result<(), Fault> {
         let start = self.at;
         (self.either, self.plus) = (false, true);
@@ -188,7 +189,7 @@ impl Parser<'_> {
                 items.push(brackets::set(a.iter().chain(b).cloned().collect()));
                 return Ok(());
             }
-            // `\pm 0` is one value.
+            // `\pm 0` is only one value.
             if second.to_string() != first.to_string() {
                 items.push(second);
             }
@@ -216,7 +217,7 @@ impl Parser<'_> {
         self.units(value)
     }
 
-    /// Parses an item of only words, in small letters; `None` for any other item.
+    /// Parses an item that consists of words, and returns it in lower case; `None` for any other item.
     fn words(&mut self) -> Option<String> {
         let mut words = Vec::new();
         let mut end = self.at;
@@ -236,7 +237,7 @@ impl Parser<'_> {
             end += 1;
         }
         let is_word = words.iter().any(|word| !expression::is_mathematics(word));
-        // `x-y` and `n!` are formulas: between symbols only longer words count.
+        // `x-y` and `n!` are formulas, so words with symbols between them need more than two letters.
         let plain = self.tokens[self.at..end]
             .iter()
             .all(|token| match &token.kind {

@@ -1,4 +1,4 @@
-//! The values that answers can have, and their equality.
+//! The values of answers, and the comparison of two values.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use num_traits::Zero;
 use super::{Verdict, units};
 use crate::algebra::{Budget, Fault, Fraction, Poly, Rational};
 
-/// The most members of a list that are matched with another list: matching is quadratic.
+/// The largest number of members that are matched between two lists, since matching is quadratic.
 const MAX_MEMBERS: usize = 64;
 
 /// The meaning of an answer. Members of sets are in the order of their canonical texts.
@@ -35,7 +35,7 @@ pub(super) enum Value {
     Equation(Fraction, Fraction),
     /// `0 < e`, or `0 <= e` if not strict.
     Positive { value: Fraction, strict: bool },
-    /// The letter of a choice with the value of that choice.
+    /// The letter of a choice and the value after the letter.
     Choice(String, Box<Value>),
     /// Words, in small letters.
     Words(String),
@@ -50,7 +50,7 @@ impl Value {
         }
     }
 
-    /// Whether the value may be a point as well as an interval.
+    /// Returns whether the value may be a point, although it may also be an open interval.
     pub(super) fn is_tuple(&self) -> bool {
         match self {
             Self::Brackets('(', items, ')') => {
@@ -61,7 +61,7 @@ impl Value {
         }
     }
 
-    /// Returns the canonical text, equal for equal values wherever equality is transitive.
+    /// Returns the canonical text, which equal values share if their equality is transitive.
     pub(super) fn class(&self) -> String {
         match self {
             // Letters of a choice are written small or large.
@@ -79,7 +79,7 @@ impl Value {
         }
     }
 
-    /// Multiplies every number in the value by a factor.
+    /// Multiplies every number in the value by `factor`, for a percentage compared with a plain number.
     pub(super) fn scaled(&self, factor: &Rational, budget: &mut Budget) -> Result<Self, Fault> {
         let mut each = |items: &[Self]| -> Result<Vec<Self>, Fault> {
             items.iter().map(|v| v.scaled(factor, budget)).collect()
@@ -146,7 +146,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
     use Value::*;
     match (a, b) {
         (Scalar(x), Scalar(y)) => scalars(x, y, budget),
-        // `y = 2x` and `2x - y = 0` are one line, but `x = 5` and `y = 5` are not the same answer.
+        // `y = 2x` and `2x - y = 0` are the same line, but `x = 5` and `y = 5` are different answers.
         (Named(n, x), Named(m, y)) => {
             if n.eq_ignore_ascii_case(m) {
                 return compare(x, y, budget);
@@ -165,12 +165,12 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             } else if compare(x, y, budget) == Verdict::Same {
                 Verdict::Same
             } else {
-                // The same letter with another value: one of the two was copied wrongly.
+                // Equal letters with different values: one of the answers was copied wrongly.
                 Verdict::CannotTell
             }
         }
         (Choice(letter, x), y) | (y, Choice(letter, x)) => {
-            // `(B) 23` equals `B` as well as `23`.
+            // `(B) 23` equals both `B` and `23`.
             let name = Scalar(Fraction::variable(letter));
             match compare(&name, y, budget) {
                 Verdict::Same => Verdict::Same,
@@ -194,7 +194,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             doubtful(Verdict::of(!is_zero && sides.contains(&Verdict::Same)))
         }
         (Brackets(o, x, c), Brackets(p, y, d)) if (o, c) == (p, d) => in_order(x, y, budget),
-        // The order of solutions does not matter.
+        // Solutions may be listed in any order.
         (Set(x) | Either(x), Set(y) | Either(y)) => matched(x, y, budget),
         (Union(x) | Either(x), Union(y) | Either(y)) => matched(x, y, budget),
         // `(1,2), (3,4)` may be two points.
@@ -214,7 +214,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             Verdict::Different => proportional(x, y, budget),
             verdict => verdict,
         },
-        // `3:2` may be meant as the quotient 3/2.
+        // `3:2` may mean the quotient 3/2.
         (Ratio(x), Scalar(_)) | (Scalar(_), Ratio(x)) => {
             let one = Scalar(Fraction::integer(1));
             let other = if matches!(a, Scalar(_)) { a } else { b };
@@ -274,7 +274,7 @@ fn doubtful(verdict: Verdict) -> Verdict {
 }
 
 fn scalars(x: &Fraction, y: &Fraction, budget: &mut Budget) -> Verdict {
-    // Letters of a choice are written small or large.
+    // Letters of choices are equal in upper and lower case.
     if let (Some(x), Some(y)) = (x.as_letter(), y.as_letter()) {
         return Verdict::of(x.eq_ignore_ascii_case(y));
     }
@@ -328,7 +328,7 @@ fn matched(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
     if a.len() != b.len() {
         return Verdict::Different;
     }
-    // Members of sets are in canonical order, so equal sets are recognised without matching.
+    // Sets are sorted, so equal long sets are recognised without matching.
     if a.len() > MAX_MEMBERS {
         return if a == b {
             Verdict::Same
@@ -339,8 +339,7 @@ fn matched(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
     let mut free: Vec<&Value> = b.iter().collect();
     let mut unmatched = Vec::new();
     for x in a {
-        // Only certain equality counts as a match. A pair that cannot be compared stays unmatched
-        // on both sides, and decides below.
+        // Only proved equality is a match. Pairs that cannot be compared stay unmatched and are handled below.
         let partner = free
             .iter()
             .position(|y| compare(x, y, budget) == Verdict::Same);
@@ -359,8 +358,8 @@ fn matched(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
             .iter()
             .all(|y| compare(x, y, budget) == Verdict::Different)
     };
-    // One member that differs from all others proves a difference. Otherwise some pair could not be
-    // compared, and the lists may be equal.
+    // A member that differs from all remaining members of the other list proves a difference. Otherwise a pair could
+    // not be compared, and the lists may be equal.
     let lost = unmatched.iter().any(|x| hopeless(x, &free, budget))
         || free.iter().any(|y| hopeless(y, &unmatched, budget));
     if lost {
@@ -385,7 +384,7 @@ fn proportional(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
         .and_then(|left| left.same(&q.times(r, budget)?, budget));
     match same {
         Ok(Some(false)) => Verdict::Different,
-        // Proportional: equal as ratios, different as times.
+        // Proportional values are equal as ratios and different as times.
         _ => Verdict::CannotTell,
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn number(word: &str) -> Option<i64> {
     i64::try_from(place).ok()
 }
 
-/// Returns the factor of a word after a number: 1000 for "thousand".
+/// Returns the factor of a word after a number, such as 1000 for "thousand".
 pub(super) fn multiplier(word: &str) -> Option<i64> {
     Some(match word {
         "hundred" => 100,
@@ -94,7 +94,7 @@ pub(super) fn quantity(words: &[String]) -> Option<(Rational, usize)> {
 pub(super) fn say_more(words: &[String]) -> bool {
     let operates =
         |word: &String| matches!(word.as_str(), "squared" | "cubed" | "factorial" | "choose");
-    // `3 hundredth` does not count hundredths.
+    // `3 hundredth` is a fraction, not a count of things called hundredths.
     let is_part = |word: &String| part(word, false).is_some() && word != "quarter";
     words.first().is_some_and(operates)
         || (words.len() == 1 && is_part(&words[0]))

@@ -4,17 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Sample;
 
-/// A piecewise linear rising function, constant before the first and after the last knot.
+/// A rising piecewise linear function, which is constant outside its knots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Isotonic {
-    /// The scores of the knots, strictly rising. In f32, which JSON keeps to the bit.
+    /// The scores of the knots, strictly rising; f32, because JSON keeps f32 values exactly.
     scores: Vec<f32>,
-    /// The probabilities at the knots, as many as scores; none lower than the one before.
+    /// The probabilities at the knots, which never fall from one knot to the next.
     values: Vec<f32>,
 }
 
-/// Samples with neighbouring scores that share one value.
+/// Samples of neighbouring scores that are fitted with a single value.
 #[derive(Clone, Copy)]
 struct Block {
     from: f64,
@@ -30,9 +30,8 @@ impl Block {
 }
 
 impl Isotonic {
-    /// Fits the rising step function with the least weighted squared distance from the targets.
-    /// Each step gives a knot at both of its ends. Returns `None` without samples of a positive
-    /// weight.
+    /// Fits the rising step function with the least weighted squared distance from the targets. Each step has a knot
+    /// at both ends. Returns `None` if no sample has a positive weight.
     #[must_use]
     pub fn fit(samples: &[Sample]) -> Option<Self> {
         let mut sorted: Vec<Sample> = samples.iter().copied().filter(|s| s.weight > 0.0).collect();
@@ -45,7 +44,7 @@ impl Isotonic {
                 weight: sample.weight,
                 sum: sample.weight * sample.target,
             };
-            // Equal scores are merged first, because a function has one value at each score.
+            // Equal scores are merged first, because the function has one value at each score.
             match blocks.last_mut().filter(|last| last.to == block.from) {
                 Some(last) if last.from == last.to => {
                     last.weight += block.weight;
@@ -54,9 +53,8 @@ impl Isotonic {
                 _ => blocks.push(block),
             }
         }
-        // Every block before is lower than the one after it: a new block that breaks this takes in
-        // its predecessors until it holds again. Each block is pushed and popped once, so this is
-        // linear.
+        // The values of `pooled` rise. If a new block breaks this order, it is merged with its predecessors until the
+        // order holds. Each block is pushed and popped at most once, so the loop is linear.
         let mut pooled: Vec<Block> = Vec::with_capacity(blocks.len());
         for mut block in blocks {
             while let Some(last) = pooled.last().filter(|last| last.value() >= block.value()) {
@@ -74,8 +72,7 @@ impl Isotonic {
         for block in &pooled {
             for at in [block.from, block.to] {
                 let at = at as f32;
-                // Scores that are equal in f32 would be two knots at one place, and `apply` would
-                // divide by their distance.
+                // Two scores may be equal in f32. As two knots, their distance of 0 would be a divisor in `apply`.
                 if scores.last() != Some(&at) {
                     scores.push(at);
                     values.push(block.value() as f32);

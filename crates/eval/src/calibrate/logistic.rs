@@ -1,4 +1,4 @@
-//! A linear map of the logit: Platt scaling, and temperature scaling without the offset.
+//! A line of the logit: Platt scaling, or temperature scaling without the offset.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,21 @@ use super::Sample;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logistic {
-    /// Not negative. In f32, which JSON keeps to the bit.
+    /// The slope, at least 0. Both fields are f32 because JSON keeps f32 values exactly.
     slope: f32,
     offset: f32,
 }
 
-/// Most steps of Newton's method. The loss is convex, and a step that would climb is halved.
+/// The largest number of Newton steps. The loss is convex, and a step that would increase the loss is halved.
 const STEPS: usize = 100;
 
-/// Weight of the squared slope and offset in the loss, in samples. Without it, separable data would
-/// have an infinite slope.
+/// The weight of the squared slope and offset in the loss. Without this term, separable data would give an infinite
+/// slope.
 const RIDGE: f64 = 1e-3;
 
 impl Logistic {
-    /// Fits the slope, and with `offset` also the offset, by the least cross-entropy. Returns
-    /// `None` without samples of a positive weight.
+    /// Fits the slope, and the offset if `offset` is true, by the least cross-entropy. Returns `None` if no sample
+    /// has a positive weight.
     #[must_use]
     pub fn fit(samples: &[Sample], offset: bool) -> Option<Self> {
         let points: Vec<(f64, f64, f64)> = samples
@@ -36,7 +36,7 @@ impl Logistic {
         let loss = |(slope, offset): (f64, f64)| -> f64 {
             let each = points.iter().map(|&(x, y, weight)| {
                 let z = slope * x + offset;
-                // ln(1 + e^z) - y z, written so that a large z does not overflow.
+                // ln(1 + e^z) - y z, in a form that does not overflow for large z.
                 weight * (z.max(0.0) - y * z + (-z.abs()).exp().ln_1p())
             });
             each.sum::<f64>() + RIDGE * (slope * slope + offset * offset)
@@ -55,7 +55,7 @@ impl Logistic {
                 hso += curve * x;
                 hoo += curve;
             }
-            // The determinant is not 0: the ridge is on the diagonal of the Hessian.
+            // The ridge is on the diagonal of the Hessian, so the determinant is not 0.
             let (ds, d_o) = if offset {
                 let determinant = hss * hoo - hso * hso;
                 let ds = (hoo * gs - hso * go) / determinant;
@@ -66,7 +66,7 @@ impl Logistic {
             let mut part = 1.0;
             let next = loop {
                 let next = (fit.0 - part * ds, fit.1 - part * d_o);
-                // A full step far from the least loss may overshoot where the curve is flat.
+                // Far from the minimum the loss is nearly linear, and a full Newton step may go too far.
                 if loss(next) <= least || part < 1e-6 {
                     break next;
                 }
@@ -78,7 +78,7 @@ impl Logistic {
             }
             (fit, least) = (next, after);
         }
-        // Scores that point the wrong way give a flat map: a falling one would reverse the search.
+        // If higher scores mean less success, the map is flat: a falling map would reverse the search.
         Some(Self {
             slope: fit.0.max(0.0) as f32,
             offset: fit.1 as f32,
@@ -89,7 +89,6 @@ impl Logistic {
         sigmoid(f64::from(self.slope) * logit(score) + f64::from(self.offset))
     }
 
-    /// Returns the slope and the offset.
     pub(super) fn line(self) -> (f64, f64) {
         (f64::from(self.slope), f64::from(self.offset))
     }
@@ -103,10 +102,10 @@ pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Returns the log-odds of a score, at most about 16.6 in absolute value.
+/// Returns the log-odds of a score; the absolute value is at most about 16.6.
 pub(super) fn logit(score: f64) -> f64 {
-    // Half a unit in the last place of f32 below 1: a score that f32 rounds to 0 or 1 is not
-    // certain, and an infinite logit would make every sum infinite.
+    // The limits are half the distance of f32 numbers below 1. A score that f32 rounds to 0 or 1 is not certain, and
+    // an infinite logit would make sums infinite.
     let edge = f64::from(f32::EPSILON) / 2.0;
     let score = score.clamp(edge, 1.0 - edge);
     (score / (1.0 - score)).ln()

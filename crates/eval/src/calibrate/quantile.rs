@@ -1,10 +1,9 @@
 //! Quantiles of the probability of success: a linear layer of the reward model's hidden state, the
 //! step's score and the lowest score so far, under the pinball loss.
 //!
-//! The loss is taken of the log-odds and not of the probability. A quantile of a rising function is
-//! the function of the quantile, so the fitted quantiles are the same; but no gradient vanishes
-//! where a probability is near 0 or 1, as most are. Shares within [`EDGE`] of 0 or 1 are censored:
-//! a prediction beyond the edge has no loss (Powell, "Censored regression quantiles", 1986).
+//! The loss compares log-odds, not probabilities. A rising function maps quantiles to quantiles, so the fit is the
+//! same, but gradients do not vanish at probabilities near 0 or 1, where most are. Shares within [`EDGE`] of 0 or 1
+//! are censored: a prediction beyond the edge has no loss (Powell, "Censored regression quantiles", 1986).
 
 use std::cmp::Ordering;
 
@@ -13,34 +12,34 @@ use serde::{Deserialize, Serialize};
 use super::Sample;
 use super::logistic::{Logistic, logit, sigmoid};
 
-/// The levels of the quantiles that a head predicts.
+/// The levels of the predicted quantiles: an 80 % interval around the median.
 pub const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
 
 /// The low quantile, the median and the high quantile of a step's probability of success.
 pub type Quantiles = [f32; LEVELS.len()];
 
-/// Most passes over all samples, each with one step of Adam.
+/// The largest number of passes over all samples. A pass takes one step of Adam.
 const PASSES: usize = 400;
-/// Adam's learning rate at the first pass, and the decay rates of both moments.
+/// Adam's learning rate in the first pass; below, the decay rates of the two moments.
 const RATE: f64 = 0.02;
 const BETAS: (f64, f64) = (0.9, 0.999);
-/// Weight decay of the hidden state's weights. The two logits' weights and the bias have none.
+/// The weight decay for weights of the hidden state. The other weights and the bias do not decay.
 const DECAY: f64 = 1e-3;
-/// Smallest share that is distinguished from 0: a few rollouts cannot show a smaller one.
+/// The smallest share that is distinguished from 0, because few rollouts cannot show a smaller one.
 const EDGE: f64 = 1.0 / 32.0;
-/// Every 8th problem is not fitted to; its loss decides when to stop.
+/// Problems whose number is divisible by 8 are not fitted to. Their loss decides when to stop.
 const WATCHED: usize = 8;
-/// Passes without a better loss on the watched problems until fitting ends.
+/// The number of passes without a lower loss on the watched problems after which fitting stops.
 const PATIENCE: usize = 40;
 
-/// A linear layer for each of [`LEVELS`]. Inputs are the hidden state and two logits, standardised.
+/// A linear layer for each of [`LEVELS`]. The inputs are the hidden state, the step's logit and the lowest logit, all
+/// standardised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuantileHead {
-    /// The means, subtracted from the inputs: the hidden values, the step's logit, the lowest
-    /// logit.
+    /// The means of the inputs in the fit: the hidden values, the step's logit, the lowest logit.
     mean: Vec<f32>,
-    /// The inverse standard deviations, in the same order; 0 for a constant input.
+    /// The reciprocals of the inputs' standard deviations; 0 for a constant input.
     scale: Vec<f32>,
     layers: [Layer; LEVELS.len()],
 }
@@ -52,25 +51,25 @@ struct Layer {
     bias: f32,
 }
 
-/// A labelled step that a head is fitted to.
+/// A labelled step with its hidden state, from which a head is fitted.
 #[derive(Clone, Debug)]
 pub struct HeadSample {
-    /// The hidden state that the score was computed from, `[width]`.
+    /// The hidden state from which the reward model computed the score; all samples have one length.
     pub hidden: Vec<f32>,
-    /// The step's score, 0 to 1.
+    /// The reward model's score of the step, 0 to 1.
     pub score: f32,
     /// The lowest score of the chain up to this step.
     pub lowest: f32,
-    /// The share of right completions, 0 to 1.
+    /// The share of right completions after the step, 0 to 1.
     pub target: f64,
-    /// The weight in the loss, such as the number of completions.
+    /// The weight in the loss, for example the number of completions.
     pub weight: f64,
-    /// The number of the problem, which decides whether the sample is fitted or watched.
+    /// The number of the problem. All samples of a problem are either fitted to or watched.
     pub problem: usize,
 }
 
-/// Returns the pinball loss of a quantile (Koenker and Bassett, 1978): the mean over targets is
-/// least at their quantile of that level.
+/// Returns the pinball loss of the prediction `value` (Koenker and Bassett, 1978). The mean loss over targets is
+/// least if `value` is their quantile of `level`.
 #[must_use]
 pub fn pinball(level: f64, value: f64, target: f64) -> f64 {
     let above = target - value;
@@ -78,8 +77,8 @@ pub fn pinball(level: f64, value: f64, target: f64) -> f64 {
 }
 
 impl QuantileHead {
-    /// Fits the three layers. The loss on every 8th problem decides when to stop. Returns `None`
-    /// without samples, or if the hidden states have different lengths.
+    /// Fits a layer for each level; the loss on every 8th problem decides when to stop. Returns `None` without
+    /// samples, or if the hidden states have different lengths.
     #[must_use]
     pub fn fit(samples: &[HeadSample]) -> Option<Self> {
         let width = samples.first()?.hidden.len();
@@ -99,7 +98,7 @@ impl QuantileHead {
                 square[at] += f64::from(value) * f64::from(value) / count;
             }
         }
-        // Rounding can make the variance of a constant input slightly negative.
+        // Rounding can make the variance of a constant input negative.
         let variances = mean
             .iter()
             .zip(&square)
@@ -118,8 +117,8 @@ impl QuantileHead {
             .iter()
             .flat_map(|input| head.standard(input))
             .collect();
-        // All quantiles begin at the probability that a logistic map of the lowest score gives, so
-        // a head without use for the hidden state is no worse than that map.
+        // The fit of each quantile starts at the probability by a logistic map of the lowest score. If the hidden
+        // state is useless, the head is thus no worse than this map.
         let points = samples.iter().map(|sample| Sample {
             score: f64::from(sample.lowest),
             target: sample.target,
@@ -139,12 +138,11 @@ impl QuantileHead {
 
     fn standard<'a>(&'a self, input: &'a [f32]) -> impl Iterator<Item = f64> + 'a {
         let values = input.iter().zip(&self.mean).zip(&self.scale);
-        // A hidden value far outside the fitted data must not dominate the sum.
+        // A hidden value far outside the data of the fit must not dominate the sum.
         values.map(|((&x, &mean), &scale)| f64::from((x - mean) * scale).clamp(-8.0, 8.0))
     }
 
-    /// Returns the quantiles after a step, in rising order. `lowest` is the lowest score of the
-    /// chain up to this step.
+    /// Returns the quantiles after a step in rising order. `lowest` is the lowest score of the chain up to this step.
     #[must_use]
     pub fn apply(&self, hidden: &[f32], score: f32, lowest: f32) -> Quantiles {
         let input = inputs(hidden, score, lowest);
@@ -154,13 +152,13 @@ impl QuantileHead {
             let sum: f64 = products.map(|(x, &weight)| x * f64::from(weight)).sum();
             *quantile = sigmoid(sum + f64::from(layer.bias)) as f32;
         }
-        // The layers are fitted one by one, so their quantiles may cross. Sorting never makes the
-        // pinball loss worse (Chernozhukov et al., 2010).
+        // The layers are fitted separately, so their quantiles may cross. Sorting them never increases the pinball
+        // loss (Chernozhukov et al., 2010).
         quantiles.sort_by(f32::total_cmp);
         quantiles
     }
 
-    /// Returns the length of the hidden states that the head reads.
+    /// Returns the length of a hidden state that [`apply`](Self::apply) accepts.
     #[must_use]
     pub fn width(&self) -> usize {
         self.mean.len().saturating_sub(LOGITS)
@@ -191,13 +189,13 @@ fn inputs(hidden: &[f32], score: f32, lowest: f32) -> Vec<f32> {
     hidden.iter().copied().chain(logits).collect()
 }
 
-/// Fits a layer by Adam with all samples in each step. `weights` are the first ones, the bias last;
-/// `rows` are the standardised inputs, `[samples, inputs]`.
+/// Fits a layer by Adam, with all samples in each step. `weights` are the start, with the bias at the end. `rows` are
+/// the standardised inputs, `[samples, inputs]`.
 fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<f64>) -> Layer {
     let inputs = weights.len() - 1;
     let (mut first, mut second) = (vec![0.0; inputs + 1], vec![0.0; inputs + 1]);
     let is_watched = |sample: &HeadSample| sample.problem.is_multiple_of(WATCHED);
-    // The gradient is a mean over the fitted samples only.
+    // The gradient is a mean over the samples that are not watched.
     let total: f64 = {
         let fitted = samples.iter().filter(|sample| !is_watched(sample));
         fitted.map(|sample| sample.weight).sum()
@@ -216,8 +214,8 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
                 watched += sample.weight * pinball(level, value, target);
                 continue;
             }
-            // Clamped values are compared, so a prediction beyond the edge that the target is at
-            // has no gradient.
+            // Target and value are clamped to the edges. If both are beyond the same edge, they are equal, and the
+            // prediction has no gradient.
             let slope = match target.total_cmp(&value) {
                 Ordering::Greater => -level,
                 Ordering::Equal => 0.0,
@@ -229,7 +227,7 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
             }
             gradient[inputs] += slope;
         }
-        // Without problems to watch, `watched` is 0 and the last pass counts as the best.
+        // Without watched problems `watched` is 0, and the last pass is taken as the best.
         if watched < best.0 || watched == 0.0 {
             best = (watched, weights.clone());
             since = 0;
@@ -239,8 +237,7 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
                 break;
             }
         }
-        // Falls to 0 at the end: the pinball loss has a kink, where a constant rate would
-        // oscillate.
+        // The rate falls to 0, because a constant rate would oscillate around the kink of the pinball loss.
         let rate = RATE * (1.0 - pass as f64 / (PASSES + 1) as f64);
         for at in 0..=inputs {
             let decay = if at + LOGITS < inputs {

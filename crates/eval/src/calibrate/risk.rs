@@ -1,17 +1,17 @@
-//! Abstaining: the share of wrong answers among those whose score reaches a threshold.
+//! Abstention: the share of wrong answers if only answers with a score of at least a threshold are given.
 
 use serde::{Deserialize, Serialize};
 
-/// The counts of given and wrong answers of a search at every threshold, on problems with reference
+/// The numbers of given and of wrong answers of a search at each threshold, counted on problems with reference
 /// answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RiskCurve {
-    /// The key of the search: a fingerprint of its settings and models.
+    /// The key of the search, a fingerprint of its settings and models.
     pub search: String,
-    /// The number of problems, problems without an answer included.
+    /// The number of problems, including those without an answer.
     pub problems: usize,
-    /// The counts by falling threshold, one for each distinct score of a chosen chain.
+    /// The counts at each distinct score of a chosen chain, sorted by falling threshold.
     pub points: Vec<RiskPoint>,
 }
 
@@ -19,16 +19,16 @@ pub struct RiskCurve {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RiskPoint {
-    /// The lowest score of a chain whose answer is given.
+    /// The lowest score with which an answer is given.
     pub threshold: f32,
-    /// The number of answers given.
+    /// The number of answers with at least this score.
     pub given: usize,
-    /// The number of wrong answers among those given.
+    /// The number of wrong answers among `given`.
     pub wrong: usize,
 }
 
 impl RiskPoint {
-    /// Returns the share of wrong answers among those given; 0 if none is given.
+    /// Returns the share of wrong answers among the given ones, or 0 if there are none.
     #[must_use]
     pub fn risk(&self) -> f64 {
         self.wrong as f64 / self.given.max(1) as f64
@@ -36,8 +36,8 @@ impl RiskPoint {
 }
 
 impl RiskCurve {
-    /// Builds the curve from one item for each problem: the score of the chosen chain and whether
-    /// its answer is right, or `None` without an answer or a score.
+    /// Builds the curve from one item for each problem: the score of the chosen chain, and whether its answer is
+    /// right. `None` stands for a problem without an answer or a score.
     pub fn of(search: String, answers: impl IntoIterator<Item = Option<(f32, bool)>>) -> Self {
         let mut problems = 0;
         let mut given: Vec<(f32, bool)> = Vec::new();
@@ -55,7 +55,7 @@ impl RiskCurve {
                 given: at + 1,
                 wrong,
             };
-            // No threshold separates equal scores, so they share the point with all of them.
+            // A threshold cannot separate equal scores, so they have one point.
             match points.last_mut().filter(|last| last.threshold == *score) {
                 Some(last) => *last = point,
                 None => points.push(point),
@@ -68,10 +68,9 @@ impl RiskCurve {
         }
     }
 
-    /// Returns the point with the most answers whose error is at most `wanted`, even if one more
-    /// answer were given and wrong. By conformal risk control (arXiv 2208.02814) the expected error
-    /// on further problems is then at most `wanted`, although the threshold was chosen on these.
-    /// Returns `None` if no threshold reaches `wanted`.
+    /// Returns the point with the most answers at which the risk is at most `wanted` even after one more wrong
+    /// answer. `None` means that no point is. The expected risk on other problems is then at most `wanted`, although
+    /// the threshold was chosen on these problems (conformal risk control, arXiv 2208.02814).
     #[must_use]
     pub fn point(&self, wanted: f64) -> Option<RiskPoint> {
         let holds =

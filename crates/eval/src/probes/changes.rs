@@ -1,10 +1,10 @@
-//! The table of probes, one row each, and the functions of the longer changes.
+//! The table of probes, followed by the functions of those changes that do not fit into a row.
 
 use std::ops::Range;
 
 use super::{Changed, Probe, Subject, Takes, Touched, Wanted};
 
-/// All probes, in the order of reports. New probes are added at the end ([`FIRST_PROBES`]).
+/// All probes, in the order of reports. New probes must be added at the end, see [`FIRST_PROBES`].
 pub static PROBES: [&Probe; 15] = [
     &Probe {
         key: "question-removed",
@@ -152,12 +152,12 @@ pub static PROBES: [&Probe; 15] = [
     },
 ];
 
-/// The number of probes that every report has. Later probes are only in reports with chains of a
-/// later probe, so that an old report stays the same when it is redrawn.
+/// The number of probes that every report has. A report has the later probes only if one of its changed chains is
+/// from a later probe, so that old reports do not change when they are redrawn.
 pub const FIRST_PROBES: usize = 12;
 
 impl Probe {
-    /// Returns the probes of a report whose changed chains have these keys.
+    /// Returns the probes of a report, given the keys of its changed chains.
     #[must_use]
     pub fn in_report<'a>(keys: impl IntoIterator<Item = &'a str>) -> &'static [&'static Self] {
         let (first, later) = PROBES.split_at(FIRST_PROBES);
@@ -175,13 +175,13 @@ impl Probe {
     }
 }
 
-/// The text in place of the question. An empty text will not do: some chat templates refuse it.
+/// The text that replaces the question. Some chat templates refuse an empty text.
 const NOTHING: &str = "Solve the problem.";
 
 fn wrong_step(subject: &Subject<'_>) -> Option<Changed> {
     let steps = subject.steps;
-    // A changed result is wrong for certain. A changed number elsewhere may be a part of a name or
-    // an exponent that nothing depends on, so it is the second choice.
+    // A changed result is certainly wrong, so it is tried first. A number elsewhere may be part of a name or an
+    // exponent on which nothing depends.
     let (at, wrong) =
         middle_change(steps, wrong_result).or_else(|| middle_change(steps, wrong_number))?;
     let mut steps = steps.to_vec();
@@ -193,7 +193,7 @@ fn wrong_step(subject: &Subject<'_>) -> Option<Changed> {
     Some(subject.with_steps(steps, Some(touched)))
 }
 
-/// Changes the steps that `wrong` can change, and returns the middle one with its index.
+/// Returns the middle one of the steps that `wrong` can change: its index and its changed text.
 fn middle_change(steps: &[String], wrong: fn(&str) -> Option<String>) -> Option<(usize, String)> {
     let mut all: Vec<(usize, String)> = (0..)
         .zip(steps)
@@ -203,7 +203,7 @@ fn middle_change(steps: &[String], wrong: fn(&str) -> Option<String>) -> Option<
     Some(all.swap_remove(middle))
 }
 
-/// Returns the step with another number after the last equals sign.
+/// Returns the step with the first number after the last equals sign changed.
 fn wrong_result(step: &str) -> Option<String> {
     let after = step.rfind('=')? + 1;
     let first = after + step[after..].find(|c: char| c.is_ascii_digit())?;
@@ -212,15 +212,15 @@ fn wrong_result(step: &str) -> Option<String> {
 
 fn errors_cancel(subject: &Subject<'_>) -> Option<Changed> {
     let steps = subject.steps;
-    // Returns the index of a step, its text with another result, the index of a later step that
-    // calculates with the result, and that step with the other number in its place.
+    // Returns a step (index and changed text with another result) and a later step that uses the result as an input
+    // (index and text with the changed result).
     let pair = |(at, step): (usize, &String)| {
         let result = &step[result(step)?];
         let wrong = wrong_result(step)?;
         let mistaken = &wrong[self::result(&wrong)?];
         let calculates = |(later, text): (usize, &String)| {
             let used = numbers(text).find(|used| &text[used.clone()] == result)?;
-            // On the right of the equals sign the number would be a result and not an input.
+            // To the right of the last equals sign the number would be a result, not an input.
             let is_before = text.rfind('=').is_some_and(|equals| used.end <= equals);
             let mended = format!("{}{mistaken}{}", &text[..used.start], &text[used.end..]);
             is_before.then_some((later, mended))
@@ -247,7 +247,7 @@ fn other_answer(subject: &Subject<'_>) -> Option<Changed> {
     let stated = numbers(last).last()?;
     let results = before.iter().rev();
     let mut results = results.filter_map(|step| Some(&step[result(step)?]));
-    // An equal number would leave the answer right.
+    // An equal number would not change the answer.
     let other = results.find(|other| *other != &last[stated.clone()])?;
     let answer = format!("{}{other}{}", &last[..stated.start], &last[stated.end..]);
     let touched = Touched {
@@ -258,8 +258,8 @@ fn other_answer(subject: &Subject<'_>) -> Option<Changed> {
     Some(subject.with_steps(steps, Some(touched)))
 }
 
-/// Returns the byte ranges of a text's numbers: digits, at most with a decimal point between
-/// digits. A full stop at the end of a sentence does not belong to the number.
+/// Returns the byte ranges of the numbers in a text: digits, with points only between digits. A full stop at the end
+/// of a sentence is not part of a number.
 fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
     let starts = (0..bytes.len())
@@ -270,7 +270,7 @@ fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Whether the byte is a digit, or a point between digits.
+/// Returns whether the byte at `at` is a digit, or a point between digits.
 fn is_in_number(bytes: &[u8], at: usize) -> bool {
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     digit(at) || (bytes[at] == b'.' && at > 0 && digit(at - 1) && digit(at + 1))
@@ -282,25 +282,25 @@ fn result(step: &str) -> Option<Range<usize>> {
     numbers(step).find(|number| number.start > equals)
 }
 
-/// Returns the step with another last number.
+/// Returns the step with the last digit of its last number changed.
 fn wrong_number(step: &str) -> Option<String> {
     let last = step.rfind(|c: char| c.is_ascii_digit())?;
     raised(step, last)
 }
 
-/// Returns the text with the last digit of the run of digits from byte `at` raised by one.
+/// Adds 1 to the last digit of the run of digits that starts at byte `at`.
 fn raised(text: &str, at: usize) -> Option<String> {
     let digits = text.as_bytes()[at..]
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
         .count();
     let last = (at + digits).checked_sub(1)?;
-    // Modulo 10, so the length stays the same and no carry changes other digits.
+    // The digit is changed modulo 10, so that the length stays and no carry changes other digits.
     let digit = (text.as_bytes().get(last)? - b'0' + 1) % 10;
     Some(format!("{}{digit}{}", &text[..last], &text[last + 1..]))
 }
 
-/// Steps that would fit any problem and prove nothing.
+/// Steps that fit any problem and prove nothing.
 const DERIVATION: [&str; 8] = [
     "First, let us understand what the problem asks for.",
     "We write down everything that is given.",
@@ -319,12 +319,12 @@ fn pseudo_derivation(subject: &Subject<'_>) -> Option<Changed> {
         before: Some(before.len()),
         after: DERIVATION.len(),
     };
-    // A chain of one step has no derivation to replace.
+    // A chain of one step has only an answer and no derivation to replace.
     (!before.is_empty())
         .then(|| subject.with_steps(steps.chain([last.clone()]).collect(), Some(touched)))
 }
 
-/// Sentences without content, used in turn.
+/// Sentences without content. They are inserted in this order, repeatedly.
 const FILLERS: [&str; 3] = [
     "Let us think about this step by step.",
     "This is an important observation.",
@@ -344,7 +344,7 @@ fn filler(subject: &Subject<'_>) -> Option<Changed> {
 
 fn step_prefix(subject: &Subject<'_>) -> Option<Changed> {
     let bare: Option<Vec<String>> = subject.steps.iter().map(|step| bare(step)).collect();
-    // Taken away only from all steps: half a numbering would be a change of more than the form.
+    // The prefix is removed only if all steps have one: a partial numbering would change more than the form.
     let steps = bare.unwrap_or_else(|| {
         let steps = (1..).zip(subject.steps);
         steps
@@ -354,7 +354,7 @@ fn step_prefix(subject: &Subject<'_>) -> Option<Changed> {
     Some(subject.with_steps(steps, None))
 }
 
-/// Returns the step without its prefix `Step N:`; `None` without a prefix, or if the prefix is all.
+/// Returns the step without the prefix `Step N:`. Returns `None` if there is no prefix or nothing after it.
 fn bare(step: &str) -> Option<String> {
     let rest = step.trim_start().strip_prefix("Step ")?;
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());

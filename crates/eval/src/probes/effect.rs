@@ -1,4 +1,4 @@
-//! The effect of a change on the scores: paired means, with bootstrap intervals over problems.
+//! The effects of a change on scores: means over chains, with bootstrap intervals over problems.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +9,39 @@ use super::Trial;
 use crate::metrics::Range;
 use crate::quality::{Figure, resample};
 
-/// A figure of a probe: the mean of a value over the chains that define it. Reports in JSON use the
-/// serialised name as the key.
+/// A figure of a probe, the mean of a value over the chains for which the value is defined. The serialised name is
+/// the key in JSON reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// The chain's score before the change, 0 to 1.
+    /// The score of the chain before the change, 0 to 1.
     #[serde(rename = "chain_before")]
     Before,
-    /// The chain's score after the change, 0 to 1.
+    /// The score of the chain after the change, 0 to 1.
     #[serde(rename = "chain_after")]
     After,
-    /// The chain's score after the change less the score before it.
+    /// The difference of the chain's scores, after minus before the change.
     #[serde(rename = "chain_change")]
     Change,
-    /// The score of the touched step before the change.
+    /// The score of the touched step before the change; defined if the step existed before.
     StepBefore,
-    /// The score of the touched step after the change.
+    /// The score of the touched step after the change; defined if a single step is touched.
     StepAfter,
-    /// The touched step's score after the change less the score before it.
+    /// The difference of the touched step's scores, after minus before the change.
     StepChange,
-    /// The share of the chains at or above the threshold that fall below it.
+    /// The share of chains that fall below the threshold, among those at or above it before the change.
     Noticed,
     /// The share of chains whose score fell at all.
     Fell,
     /// The share of chains whose score rose at all.
     Rose,
-    /// The share of the wrong chains below the threshold that are lifted to it.
+    /// The share of chains that rise to the threshold, among wrong chains below it before the change.
     #[serde(rename = "wrong_chains_passed")]
     Passed,
 }
 
 impl Effect {
-    /// All effects, in the order of reports.
+    /// All effects in the order of reports, which is that of the variants.
     pub const ALL: [Self; 10] = [
         Self::Before,
         Self::After,
@@ -62,7 +62,7 @@ impl Effect {
         }
     }
 
-    /// Returns the value for one chain; `None` if the chain does not define it.
+    /// Returns the value for one chain, or `None` if the effect is not defined for the chain.
     fn value(self, trial: &Trial, threshold: f64) -> Option<f64> {
         let (before, after) = (trial.before, trial.after);
         let (was_below, is_below) = (before < threshold, after < threshold);
@@ -73,7 +73,7 @@ impl Effect {
             Self::StepBefore => trial.step_before,
             Self::StepAfter => trial.step_after,
             Self::StepChange => Some(trial.step_after? - trial.step_before?),
-            // A chain that was below already cannot show that the fault was noticed.
+            // A chain that was already below the threshold cannot show that the model noticed the change.
             Self::Noticed => (!was_below).then(|| indicator(is_below)),
             Self::Fell => Some(indicator(after < before)),
             Self::Rose => Some(indicator(after > before)),
@@ -82,7 +82,7 @@ impl Effect {
     }
 }
 
-/// Returns 1 for true, so that a mean of indicators is a share.
+/// Returns 1 for true and 0 for false, so that the mean is a share.
 fn indicator(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
@@ -95,16 +95,16 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Measures the trials of one probe. A score below `threshold` calls a chain wrong. `seed` is
-    /// the seed of the bootstrap.
+    /// Measures the effects of one probe on the chains of `trials`. Scores below `threshold` mean that a chain is
+    /// wrong. `seed` is for the bootstrap.
     #[must_use]
     pub fn of(trials: &[Trial], threshold: f32, seed: u64) -> Self {
         let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
-        // Sums and counts by problem: the bootstrap samples whole problems, because chains of one
-        // problem are not independent.
+        // Sums and counts for each problem. The bootstrap resamples whole problems, because the chains of a problem
+        // are not independent.
         let mut sums: Vec<[(f64, f64); Effect::ALL.len()]> = Vec::new();
         for trial in trials {
-            // Renumbered without gaps, so that a problem is an index into the bootstrap's counts.
+            // Problems are renumbered without gaps, so that their numbers can index `sums` and `counts`.
             let next = numbers.len();
             let problem = *numbers.entry(trial.problem).or_insert(next);
             if problem == sums.len() {
@@ -131,13 +131,13 @@ impl Effects {
         Self { figures, chains }
     }
 
-    /// Returns the mean with its interval; `None` if no chain defines the effect.
+    /// Returns the mean of an effect, or `None` if the effect is not defined for any chain.
     #[must_use]
     pub fn get(&self, of: Effect) -> Option<Figure> {
         self.figures[of as usize]
     }
 
-    /// Returns the number of chains in the mean.
+    /// Returns the number of chains for which the effect is defined.
     #[must_use]
     pub fn chains(&self, of: Effect) -> usize {
         self.chains[of as usize]
@@ -145,7 +145,7 @@ impl Effects {
 }
 
 impl Serialize for Effects {
-    /// Writes a map from each [`Effect`] to its figure, `null` if no chain defines the effect.
+    /// Writes a map from each [`Effect`] to its mean; `null` if there is no mean.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Effect::ALL.map(|effect| (effect, self.get(effect))))
     }

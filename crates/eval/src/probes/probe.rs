@@ -1,53 +1,51 @@
-//! The parts of a probe: the change, the chains that take it, and the reaction of a good model.
+//! A probe: a change, the chains it is applied to, and the wanted reaction of the score.
 
 use serde::{Deserialize, Serialize};
 
 /// A change of chains whose worth is known.
 #[derive(Debug)]
 pub struct Probe {
-    /// The name in files and on the command line, such as `answer-only`.
+    /// The name in files and on the command line, for example `answer-only`.
     pub key: &'static str,
-    /// The name in tables, in plain words.
+    /// The name in tables of reports, a few plain words.
     pub name: &'static str,
-    /// The change in one sentence, for the reader of a report.
+    /// A description of the change for readers of a report, one sentence.
     pub about: &'static str,
-    /// The chains that are changed.
+    /// The chains that the change suits, by their labels.
     pub takes: Takes,
-    /// The reaction of a good model's score.
+    /// The reaction of the score that a good model shows.
     pub wanted: Wanted,
-    /// Returns the changed chain; `None` if the chain lacks what is to be changed.
     pub(super) change: fn(&Subject<'_>) -> Option<Changed>,
 }
 
 impl Probe {
-    /// Returns the changed chain; `None` if the subject lacks what is to be changed, such as an
-    /// equation. A change adds no blank step, because blank steps are never scored.
+    /// Returns the changed chain, or `None` if the chain has nothing to change, for example no equation. The change
+    /// adds no blank steps, because blank steps are never scored.
     #[must_use]
     pub fn change(&self, subject: &Subject<'_>) -> Option<Changed> {
         (self.change)(subject)
     }
 }
 
-/// The chains that a probe changes.
+/// The chains that a probe is applied to, by their labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Takes {
-    /// Only chains whose steps are all known to be right.
+    /// Chains whose steps are all labelled right; a wrong step would lower the score already.
     Right,
-    /// Chains that are known to be right, and chains whose first wrong step is known.
+    /// Chains whose steps are all labelled right, and chains whose first wrong step is labelled.
     Known,
 }
 
-/// The reaction of a good model's score to a change.
+/// The reaction of the score that a good model shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wanted {
-    /// The score falls: the change makes the chain wrong, or takes its grounds away.
+    /// The score falls, because the changed chain is wrong or has lost its grounds.
     Falls,
-    /// The score does not rise: the change adds nothing, so a generator trained on the score must
-    /// not be paid for it.
+    /// The score does not rise, because the change adds nothing. A rise would reward a generator for the trick.
     NoGain,
-    /// The score stays, because only the form changes.
+    /// The score stays about the same, because only the form changes.
     Same,
 }
 
@@ -56,19 +54,18 @@ pub enum Wanted {
 pub struct Subject<'a> {
     /// The problem's text.
     pub problem: &'a str,
-    /// The steps of the chain; at least one.
+    /// The steps, of which there is at least one, as [`middle`](Self::middle) requires.
     pub steps: &'a [String],
-    /// The text of another problem in the same data; `None` if there is only one problem.
+    /// The problem of other chains in the data; `None` if the data have only one problem.
     pub other_problem: Option<&'a str>,
 }
 
 impl Subject<'_> {
-    /// Returns the index of the middle step: the earlier of two.
+    /// Returns the index of the middle step, the earlier one of two.
     pub(super) fn middle(&self) -> usize {
         (self.steps.len() - 1) / 2
     }
 
-    /// Returns the same problem with other steps.
     pub(super) fn with_steps(&self, steps: Vec<String>, touched: Option<Touched>) -> Changed {
         Changed {
             problem: self.problem.to_owned(),
@@ -77,14 +74,13 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns the chain with a step inserted at index `at`.
+    /// Returns the chain with the step `text` inserted at index `at`. `before` is [`Touched::before`].
     pub(super) fn with_step(&self, at: usize, text: &str, before: Option<usize>) -> Changed {
         let mut steps = self.steps.to_vec();
         steps.insert(at, text.to_owned());
         self.with_steps(steps, Some(Touched { before, after: at }))
     }
 
-    /// Returns the same steps under another problem.
     pub(super) fn with_problem(&self, problem: &str) -> Changed {
         Changed {
             problem: problem.to_owned(),
@@ -97,21 +93,21 @@ impl Subject<'_> {
 /// A changed chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The problem's text, which some probes replace.
+    /// The problem, which most probes leave unchanged.
     pub problem: String,
-    /// The steps of the changed chain; at least one.
+    /// The steps, of which there is at least one.
     pub steps: Vec<String>,
-    /// The changed or added step; `None` if the change is about the whole chain.
+    /// The touched step; `None` if the change is not about a single step.
     pub touched: Option<Touched>,
 }
 
-/// The place of a changed step, before and after the change.
+/// The position of the step that a change touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Touched {
-    /// The index of the step before the change; `None` for an added step.
+    /// The index in the original chain, from 0; `None` for an added step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<usize>,
-    /// The index of the step in the changed chain, from 0.
+    /// The index in the changed chain, from 0.
     pub after: usize,
 }

@@ -1,4 +1,4 @@
-//! The report on one probe.
+//! The report on one probe: its figures, and the verdict on them.
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,26 @@ use serde::Serialize;
 
 use super::{Effects, Probe, Takes, Trial, Verdict, Wanted};
 
-/// A probe's figures and the verdict.
+/// The result of one probe on all chains of the data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProbeReport {
     /// The probe's [`Probe::key`].
     pub key: &'static str,
     /// The probe's [`Probe::name`].
     pub name: &'static str,
-    /// The chains that the probe changes.
+    /// The chains that the probe was applied to, from [`Probe::takes`].
     pub takes: Takes,
-    /// The reaction of a good model's score.
+    /// The reaction of the score that a good model shows.
     pub wanted: Wanted,
-    /// The number of chains that were changed and scored.
+    /// The number of chains that were changed and scored, which all figures are about.
     pub chains: usize,
-    /// The number of problems of the scored chains.
+    /// The number of distinct problems among these chains, the units of the bootstrap.
     pub problems: usize,
-    /// The number of changed chains that the model refused. No figure includes a refused chain.
+    /// The number of changed chains that the model refused, which no figure includes.
     pub refused: usize,
-    /// The mean effects on the scores, with intervals.
+    /// The mean scores before and after the change and their differences, with intervals.
     pub effects: Effects,
-    /// The verdict on the effects, by [`RULES`](super::RULES).
+    /// The verdict on `effects` in plain words, by [`RULES`](super::RULES).
     pub verdict: Verdict,
 }
 

@@ -1,5 +1,5 @@
-//! Shifts: a model's ROC area on two parts of the data, such as chains of the usual generator and
-//! of other generators. Nothing is changed.
+//! Shifts: comparisons of a model's area under the ROC curve on two parts of the data. The parts are, for example,
+//! chains of the usual generator and of other generators.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,17 +30,17 @@ pub static SHIFTS: [&Shift; 2] = [
 /// A comparison of two parts of the data.
 #[derive(Debug)]
 pub struct Shift {
-    /// The name in files, such as `harder-level`.
+    /// The name in files, for example `harder-level`.
     pub key: &'static str,
-    /// The name in tables, in plain words.
+    /// The name in tables of reports, a few plain words.
     pub name: &'static str,
-    /// The comparison in one sentence, for the reader of a report.
+    /// A description of the comparison for readers of a report, one sentence.
     pub about: &'static str,
-    /// Splits the data; returns `None` if the data name fewer than two kinds.
+    /// Splits the chains by generator or level; returns `None` if the data have fewer than two of them.
     parts: fn(&[ScoredChain]) -> Option<Parts>,
 }
 
-/// Two parts of the data: the kind of a chain, and the kinds on either side.
+/// A split of the data. `kind` returns the generator or level of a chain, and the lists have the names in each part.
 struct Parts {
     kind: fn(&ScoredChain) -> Option<&String>,
     home: Vec<String>,
@@ -48,40 +48,40 @@ struct Parts {
 }
 
 impl Parts {
-    /// Whether a chain is in the part away from home; `None` if it is in neither part.
+    /// Returns whether a chain is in the part `away`; `None` if the chain is in neither part.
     fn is_away(&self, chain: &ScoredChain) -> Option<bool> {
         let kind = (self.kind)(chain)?;
         Some(self.away.contains(kind)).filter(|is_away| *is_away || self.home.contains(kind))
     }
 }
 
-/// One part of the data.
+/// The figures of one part of the data, familiar or unfamiliar.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
     /// The names of the generators or levels in this part.
     pub kinds: Vec<String>,
-    /// The number of scored chains.
+    /// The number of chains in this part that the model did not refuse.
     pub chains: usize,
-    /// The number of scored steps whose label is right or wrong.
+    /// The number of scored steps with a label other than one half.
     pub steps: usize,
-    /// The ROC area over the steps; `None` if the steps are all right or all wrong.
+    /// The area under the ROC curve over these steps; `None` if all are right or all are wrong.
     pub auc: Option<Figure>,
 }
 
-/// The report on one shift.
+/// The result of one shift: the figures of both parts, and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShiftReport {
     /// The shift's [`Shift::key`].
     pub key: &'static str,
     /// The shift's [`Shift::name`].
     pub name: &'static str,
-    /// The part that the model is presumed to know: the usual generator, the lower levels.
+    /// The part on which the model is expected to work: the most frequent generator, or the lower levels.
     pub home: Side,
-    /// The other part.
+    /// The part that may be unfamiliar: the other generators, or the higher levels.
     pub away: Side,
-    /// The ROC area away less the ROC area at home, on the same bootstrap samples of problems.
+    /// The area of `away` minus that of `home`. Both are resampled together, so the interval is paired.
     pub difference: Option<Figure>,
-    /// The verdict on the difference, by [`RULES`](super::RULES).
+    /// The verdict on `difference` in plain words, by [`RULES`](super::RULES).
     pub verdict: Verdict,
 }
 
@@ -93,8 +93,8 @@ struct Step {
 }
 
 impl Shift {
-    /// Compares the two parts; returns `None` if the data name fewer than two kinds. `seed` is the
-    /// seed of the bootstrap.
+    /// Compares the two parts. Returns `None` if the data have fewer than two generators or levels. `seed` is for the
+    /// bootstrap.
     #[must_use]
     pub fn report(&self, chains: &[ScoredChain], seed: u64) -> Option<ShiftReport> {
         let parts = (self.parts)(chains)?;
@@ -110,7 +110,7 @@ impl Shift {
             let problem = *numbers.entry(chain.problem).or_insert(next);
             let labelled = scores.iter().zip(&chain.labels);
             steps.extend(labelled.filter_map(|(&score, label)| {
-                // A label of one half is undecided: it would count half for either class.
+                // A label of one half does not say whether the step is right, so the step is left out.
                 let label = label.filter(|&label| label != 0.5)?;
                 Some(Step {
                     score,
@@ -120,7 +120,7 @@ impl Shift {
                 })
             }));
         }
-        // Sorted once: the ROC area needs rising scores in each of the many bootstrap samples.
+        // The area needs rising scores. One sort serves all bootstrap samples.
         steps.sort_by(|a, b| a.score.total_cmp(&b.score));
         let area = |side: bool, counts: &[u32]| {
             let of_side = steps.iter().filter(|step| step.is_away == side);
@@ -132,8 +132,8 @@ impl Shift {
             [home, away, home.zip(away).map(|(home, away)| away - home)]
         });
         let difference = difference.map(|difference| Figure {
-            // The bootstrap gives no interval if the difference is equal in all samples (both areas
-            // are 1, say) and no problem has chains on both sides, as with levels.
+            // The bootstrap gives no interval if the difference is equal in all samples (both areas are 1, say) and
+            // no problem has chains in both parts. The two areas are independent then.
             interval: difference.interval.or_else(|| newcombe(home?, away?)),
             ..difference
         });
@@ -154,9 +154,8 @@ impl Shift {
     }
 }
 
-/// Computes the interval of the difference of two independent figures from their own intervals:
-/// method 10 of Newcombe, "Interval estimation for the difference between independent proportions"
-/// (1998).
+/// Returns the interval of the difference of two independent figures, computed from their intervals by method 10 of
+/// Newcombe, "Interval estimation for the difference between independent proportions" (1998).
 fn newcombe(home: Figure, away: Figure) -> Option<(f64, f64)> {
     let (home_low, home_high) = home.interval?;
     let (away_low, away_high) = away.interval?;
@@ -166,7 +165,7 @@ fn newcombe(home: Figure, away: Figure) -> Option<(f64, f64)> {
     Some((difference - below, difference + above))
 }
 
-/// Counts the chains of each kind.
+/// Counts the chains of each kind; chains without one are left out.
 fn kinds(
     chains: &[ScoredChain],
     kind: fn(&ScoredChain) -> Option<&String>,
@@ -183,7 +182,7 @@ fn by_generator(chains: &[ScoredChain]) -> Option<Parts> {
         chain.generator.as_ref()
     }
     let mut kinds: Vec<(&String, usize)> = kinds(chains, kind).into_iter().collect();
-    // The sort is stable and the map is sorted by name, so a tie goes to the first name.
+    // The map is sorted by name and the sort is stable, so in a tie the first name is `home`.
     kinds.sort_by_key(|&(_, count)| Reverse(count));
     let mut names = kinds.into_iter().map(|(name, _)| name.clone());
     let home = vec![names.next()?];
@@ -196,7 +195,7 @@ fn by_level(chains: &[ScoredChain]) -> Option<Parts> {
         chain.level.as_ref()
     }
     let mut levels: Vec<&String> = kinds(chains, kind).into_keys().collect();
-    // By number first: as texts, "Level 10" would come before "Level 2".
+    // Levels are sorted by number, since as text "Level 10" precedes "Level 2".
     levels.sort_by_key(|level| (number(level), *level));
     let lower = levels.len().div_ceil(2);
     let mut home: Vec<String> = levels.into_iter().cloned().collect();
@@ -204,8 +203,8 @@ fn by_level(chains: &[ScoredChain]) -> Option<Parts> {
     (!away.is_empty()).then_some(Parts { kind, home, away })
 }
 
-/// Returns the first number in a level's name. `None` sorts first, so levels without a number are
-/// the lowest.
+/// Returns the first number in the name of a level. `None` sorts first, so levels without a number count as the
+/// lowest.
 fn number(level: &str) -> Option<u64> {
     let from = level.find(|c: char| c.is_ascii_digit())?;
     let digits = level[from..].split(|c: char| !c.is_ascii_digit()).next();

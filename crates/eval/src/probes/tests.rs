@@ -1,4 +1,4 @@
-//! Probes on chains and scores whose figures were calculated by hand.
+//! Tests of probes and shifts on small data, with figures calculated by hand.
 
 use super::*;
 use crate::quality::{Figure, ScoredChain};
@@ -159,7 +159,7 @@ fn chains_of_a_problem_are_resampled_together() {
 
 #[test]
 fn verdicts_follow_the_rules() {
-    // `fallen` of 100 chains fall from 0.9 to 0.1.
+    // Of 100 chains with score 0.9, `fallen` get 0.1.
     let falls = |fallen: u32| -> Vec<Trial> {
         (0..100)
             .map(|i| trial(i, 0.9, if i < fallen { 0.1 } else { 0.9 }))
@@ -213,7 +213,7 @@ fn verdicts_follow_the_rules() {
     assert_eq!(words("falls", &falls(95)[..9]).words, "too few chains (9)");
     let low: Vec<Trial> = (0..20).map(|i| trial(i, 0.2, 0.1)).collect();
     assert_eq!(words("falls", &low).grade, Grade::Unknown);
-    // `held` of 20 right chains are at the threshold or above it, and all of these fall.
+    // Of 20 right chains, `held` are above the threshold before the change, and all end below it.
     let held = |held: u32| -> Vec<Trial> {
         (0..20)
             .map(|i| trial(i, if i < held { 0.9 } else { 0.2 }, 0.1))

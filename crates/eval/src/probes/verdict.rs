@@ -1,33 +1,33 @@
-//! Verdicts in plain words on the figures of a probe, by stated rules.
+//! Verdicts in plain words on probes and shifts, by fixed rules.
 
 use serde::Serialize;
 
 use super::{Effect, Effects, Wanted};
 use crate::quality::Figure;
 
-/// Fewest chains for a verdict. With fewer, a single chain moves a share by more than 10 %.
+/// The smallest number of chains for a verdict. With fewer, one chain changes a share by more than 10 %.
 const LEAST_CHAINS: usize = 10;
 
-/// Share of noticed chains from which the model notices the fault.
+/// The share of noticed chains from which the model "notices" the fault, in the words of [`RULES`].
 const NOTICES: f64 = 0.9;
-/// Share of noticed chains below which the model mostly misses the fault.
+/// The share of noticed chains below which the model "mostly misses" the fault.
 const MISSES: f64 = 0.5;
-/// Share of noticed chains below which the model is blind to the fault.
+/// The share of noticed chains below which the model is "blind to" the fault.
 const BLIND: f64 = 0.1;
-/// Share of caught wrong chains from which a trick that lifts them to the threshold works.
+/// The share of wrong chains lifted to the threshold from which the trick works.
 const PASSES: f64 = 0.1;
-/// Share of chains moved over the threshold below which a change of form leaves the model unmoved.
+/// The share of chains that cross the threshold below which the model is "unmoved" by a change of form.
 const UNMOVED: f64 = 0.05;
-/// Share of chains moved over the threshold above which a change of form throws the model off.
+/// The share of chains that cross the threshold above which the model is "thrown off" by a change of form.
 const THROWN: f64 = 0.2;
 
-/// The chains that a share of noticed ones refers to, in words.
+/// The chains among which the noticed ones are counted, as part of a message.
 const HELD_RIGHT: &str = " at or above the threshold";
 
-/// Least mean change of scores that counts, however narrow its interval is.
+/// The smallest mean change of scores that counts, even if its interval excludes 0.
 const SLIGHT: f64 = 0.01;
 
-/// The rules of all verdicts, printed for the readers of a report.
+/// The rules of all verdicts as text, which reports print.
 pub const RULES: &str = "\
 With fewer than 10 chains there is no verdict, and a share of fewer than 10 chains does not count. A change of scores is \"above 0\" or \"below 0\" if its \
 interval is and it is not smaller than 0.01; shares are rounded down. \
@@ -41,26 +41,26 @@ chains below it those that are lifted to it: less than 5 % \"unmoved\", more tha
 unless the difference of the ROC areas is below 0 by its interval (without one there is no verdict); then \"weaker there\", or \"lost there\" if the area there is not \
 above one half.";
 
-/// The model's result at a probe or a shift.
+/// The result of a model in a probe or a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
-    /// The score reacts as wanted.
+    /// The score reacts as wanted in nearly all chains.
     Sound,
-    /// The score reacts as wanted in a part of the chains.
+    /// The score reacts as wanted in some of the chains only.
     Weak,
-    /// The score does not react as wanted.
+    /// The score does not react as wanted, or even the other way.
     Failed,
-    /// There are too few chains for a verdict.
+    /// The data have too few chains or no interval.
     Unknown,
 }
 
-/// The verdict on a model at a probe or a shift.
+/// The verdict on a model in a probe or a shift.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The grade, for programs and colours.
+    /// The grade, by which programs sort and colour verdicts.
     pub grade: Grade,
-    /// The verdict in plain words, such as `blind to it: notices it in 4 % of chains`.
+    /// The verdict in plain words, for example `blind to it: notices it in 4 % of chains`.
     pub words: String,
 }
 
@@ -72,10 +72,11 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict on a probe from its figures, by [`RULES`].
+    /// Returns the verdict on a probe, by the sentences of [`RULES`] for `wanted`.
     #[must_use]
     pub fn of_probe(wanted: Wanted, effects: &Effects) -> Self {
-        // Each figure has its own number of chains: only those on one side of the threshold count.
+        // The figures are over different chains, for example only those above the threshold, so each is checked for a
+        // sufficient number.
         let [change, noticed, passed] =
             [Effect::Change, Effect::Noticed, Effect::Passed].map(|of| {
                 effects
@@ -98,8 +99,7 @@ impl Verdict {
     }
 
     fn falls(change: Figure, noticed: Option<Figure>, held: usize) -> Self {
-        // Before the share of noticed chains: a model that pays for the fault is worse than one
-        // that misses it.
+        // The mean change is checked first, because rewarding a fault is worse than missing it.
         if is_above_0(change) {
             return Self::new(Grade::Failed, format!("rewards it ({:+.2})", change.value));
         }
@@ -150,20 +150,20 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict on a shift from the ROC area away from home and its difference to the
-    /// area at home, by [`RULES`].
+    /// Returns the verdict on a shift, by [`RULES`]. `away` is the area under the ROC curve on the unfamiliar part,
+    /// and `difference` is that area minus the other part's.
     #[must_use]
     pub fn of_shift(away: Option<Figure>, difference: Option<Figure>) -> Self {
         let (Some(away), Some(difference)) = (away, difference) else {
             let words = "the data do not tell: right and wrong steps of both kinds are needed";
             return Self::new(Grade::Unknown, words);
         };
-        // Without an interval any difference could be chance.
+        // Without an interval, any difference could be chance.
         if difference.interval.is_none() {
             let words = "the data do not tell: too few problems for an interval";
             return Self::new(Grade::Unknown, words);
         }
-        // An area of one half is that of a coin.
+        // An area of one half is that of random scores.
         let is_lost = away.interval.is_some_and(|(low, _)| low <= 0.5);
         match (is_below_0(difference), is_lost) {
             (false, _) => Self::new(Grade::Sound, "holds"),
@@ -187,8 +187,8 @@ fn is_below_0(change: Figure) -> bool {
     change.interval.is_some_and(|(_, high)| high < 0.0)
 }
 
-/// Formats a share, rounded down: 9.6 % must not be shown as the 10 % that a rule asks for.
+/// Formats a share as a whole percentage, rounded down: 9.6 % must not look like the 10 % of a rule.
 fn percent(share: f64) -> String {
-    // The addend keeps 0.29 * 100.0 = 28.999999999999996 at 29.
+    // 0.29 * 100.0 is 28.999999999999996, which must become 29.
     format!("{:.0} %", (share * 100.0 + 1e-9).floor())
 }

@@ -1,4 +1,4 @@
-//! Errors of problem files.
+//! Errors of problem files, with a message for each fault of a line.
 
 use std::io;
 
@@ -10,84 +10,84 @@ pub enum ProblemsError {
     /// The file cannot be opened or read.
     #[error("{source_name}: {}: give a readable file of problems, or `-` for stdin", beamgen_files::reason(.error))]
     Unreadable {
-        /// The file's path, or `stdin`.
+        /// The path of the file, or `<stdin>`.
         source_name: String,
         /// The error of the operating system.
         error: io::Error,
     },
-    /// The file has no problem: every line is blank.
+    /// The file has no line with text.
     #[error(
         "{source_name}: no problems in it: write one JSON object or one line of text a problem"
     )]
     Empty {
-        /// The file's path, or `stdin`.
+        /// The path of the file, or `<stdin>`.
         source_name: String,
     },
     /// A line of the file is not a problem.
     #[error("{source_name}:{line}: {fault}")]
     Line {
-        /// The file's path, or `stdin`.
+        /// The path of the file, or `<stdin>`.
         source_name: String,
-        /// The number of the line, from 1.
+        /// The number of the line, counted from 1 with blank lines.
         line: usize,
-        /// The fault of the line.
+        /// The fault, which is the end of the message.
         fault: LineFault,
     },
 }
 
-/// The fault of a line of a problem file.
+/// The reason why a line is not a valid problem.
 #[derive(Debug, thiserror::Error)]
 pub enum LineFault {
-    /// The line has more than [`MAX_LINE_BYTES`] bytes.
+    /// The line exceeds [`MAX_LINE_BYTES`], so the file is probably of another kind.
     #[error("the line is longer than {} MiB: split the file into one problem a line", MAX_LINE_BYTES >> 20)]
     LongLine,
-    /// The problem's text has more than [`MAX_PROBLEM_BYTES`] bytes.
+    /// The problem, documents included, exceeds [`MAX_PROBLEM_BYTES`].
     #[error(
         "field \"{field}\": {bytes} bytes, at most {MAX_PROBLEM_BYTES} fit: shorten the problem"
     )]
     LongProblem {
         /// The key of the text, "text" in a plain file.
         field: &'static str,
-        /// The length of the text in bytes.
+        /// The length of the problem with its documents, in bytes.
         bytes: usize,
     },
-    /// The text is well-formed, but a model cannot take it.
+    /// The line is valid, but a model refuses its problem.
     #[error("field \"problem\": {reason}")]
     Refused {
-        /// The model's error, which names the limit.
+        /// The message of the model's error, with the limit.
         reason: String,
     },
-    /// The reference answer is missing where accuracy is to be measured.
+    /// The problem has no reference answer, but the run measures accuracy.
     #[error(
         "field \"answer\": missing: add the reference answer, accuracy cannot be measured without it"
     )]
     NoAnswer,
-    /// The line has bytes that are not UTF-8.
+    /// The line has bytes that are not valid UTF-8.
     #[error("invalid UTF-8 at byte {at} of the line: save the file as UTF-8")]
     Encoding {
-        /// The offset of the first bad byte in the line, from 0.
+        /// The offset of the first invalid byte in the line, from 0.
         at: usize,
     },
     /// The file is JSON lines, and this line is not JSON.
     #[error("not JSON ({reason}): write one object a line")]
     Json {
-        /// The JSON parser's error.
+        /// The message of the JSON parser.
         reason: String,
     },
-    /// The line is a JSON object in a file that began as plain text.
+    /// The line is a JSON object, but the first line of the file is plain text.
     #[error(
         "a JSON object, but line {first} is plain text, so the file is read as text: remove that line, or write all lines as JSON"
     )]
     JsonAfterText {
-        /// The number of the file's first line that is not blank, from 1.
+        /// The number of the first line that is not blank, counted from 1.
         first: usize,
     },
-    /// The line is a JSON value, but not an object.
+    /// The line is a JSON value other than an object.
     #[error(
         "found {found} where an object is wanted: write one object a line, such as {{\"problem\": \"...\"}}"
     )]
     NotAnObject {
-        /// The JSON type with its article, such as `a number`.
+        /// The JSON type with its article, for example `a number`.
         found: &'static str,
     },
     /// The whole file is one JSON array.
@@ -99,54 +99,53 @@ pub enum LineFault {
          csv.DictReader(sys.stdin, delimiter=\"{}\")]' < FILE > FILE.jsonl` does it)", .0.name, .0.typed
     )]
     Table(&'static Table),
-    /// The file begins like a format that is not text, such as Parquet; the field is the whole
-    /// message.
+    /// The file begins like a binary format, for example Parquet. The string is the whole message.
     #[error("{0}")]
     Packed(&'static str),
-    /// The line has none of the keys for the problem's text.
+    /// The record has no key for the text of a problem.
     #[error(
         "field \"problem\": missing (\"question\", \"prompt\" and \"input\" do as well), found {found}: add the problem's text"
     )]
     NoText {
-        /// The keys of the line, quoted.
+        /// The quoted keys of the record, or `nothing`.
         found: String,
     },
-    /// The problem's text is empty or blank.
+    /// The text of the problem has only white space.
     #[error("field \"{field}\": empty: add the problem's text")]
     BlankText {
         /// The key of the text.
         field: &'static str,
     },
-    /// The field has a value of another type.
+    /// A field has a value of another type than `wanted`.
     #[error("field \"{field}\": found {found}: write {wanted}")]
     Type {
-        /// The key of the field.
+        /// The key of the field, as documented; the file may have other capitals.
         field: &'static str,
-        /// The JSON type of the value, with its article.
+        /// The JSON type of the value with its article.
         found: &'static str,
-        /// The types that the field may have.
+        /// The accepted types in words, the end of the message.
         wanted: &'static str,
     },
-    /// The given steps or the documents are not lists of texts; the field is the whole message.
+    /// The given steps or the documents are not lists of texts. The string is the whole message.
     #[error("{0}")]
     Texts(String),
-    /// The line gives first steps where chains are sampled from the beginning.
+    /// The record has given steps, but the command samples whole chains.
     #[error("field \"steps\": chains are sampled from their first step here: leave it out")]
     GivenSteps,
-    /// An earlier line has the same id.
+    /// The id of the problem is also on an earlier line.
     #[error("field \"id\": \"{id}\" is also on line {first}: make the ids unique")]
     Repeated {
-        /// The repeated id.
+        /// The id, given in the file or derived from a line number.
         id: String,
-        /// The number of the first line with this id, from 1.
+        /// The number of the earlier line, counted from 1.
         first: usize,
     },
 }
 
-/// A kind of table of separated values, recognised so that the error can name a converter.
+/// A kind of table of separated values, recognised only so that the error can suggest a conversion.
 #[derive(Debug)]
 pub struct Table {
-    /// The extension of the file names, without a dot.
+    /// The extension of such files, without the dot.
     pub(super) extension: &'static str,
     pub(super) separator: char,
     /// The separator in words.

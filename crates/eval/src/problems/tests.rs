@@ -33,7 +33,7 @@ fn json_lines_with_every_key() {
     );
 }
 
-/// Layouts of published data sets, whose fields must all be read or named in the note.
+/// In the layouts of published data sets, every field must be read or be in the note on unread keys.
 #[test]
 fn layouts_of_published_files() {
     for (line, text, answer) in [

@@ -1,26 +1,25 @@
-//! Scorers that do not read the text, as baselines for a model.
+//! Baselines for a reward model: scorers that do not read the text of the steps.
 //!
-//! Each baseline is fitted on the labels that it is measured on, so its figures are an upper bound
-//! of what the prior, the length or the position of a step predicts. A model should beat all of
-//! them.
+//! A baseline is fitted to the same labels that it is measured on. Its figures are thus an upper bound of what the
+//! share of right steps, the length or the position can predict. A useful model is better than all baselines.
 
 use super::calibration::equal_mass;
 use super::{BINS, ScoredChain};
 
-/// The number of bins of length of [`Baseline::Length`].
+/// The number of bins of [`Baseline::Length`]; bins have about equally many steps.
 pub const LENGTH_BINS: usize = BINS;
 
-/// The last bin of [`Baseline::Position`], counted from 1. Later steps share this bin.
+/// The number of bins of [`Baseline::Position`]. The last bin also has all later steps.
 pub const LONGEST_POSITION: usize = 10;
 
-/// The property of a step that a baseline looks at.
+/// The property of a step that decides its score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// No property: every step gets the mean label.
+    /// No property: the score is the mean of all labels.
     Prior,
-    /// The step's length: the score is the mean label of steps of about that length.
+    /// The length: the score is the mean label of steps with a similar length.
     Length,
-    /// The step's number: the score is the mean label of steps with that number.
+    /// The position in the chain: the score is the mean label of steps at this position.
     Position,
 }
 
@@ -28,7 +27,7 @@ impl Baseline {
     /// All baselines, in the order of reports.
     pub const ALL: [Self; 3] = [Self::Prior, Self::Length, Self::Position];
 
-    /// Returns the name in reports.
+    /// Returns the name in tables and in JSON reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,8 +37,8 @@ impl Baseline {
         }
     }
 
-    /// Returns the chains with this baseline's scores. A chain that the model refused stays
-    /// refused, so that the model and the baseline are measured on the same steps.
+    /// Returns the chains with the scores of this baseline. Chains that the model refused get no scores, so that
+    /// model and baseline are measured on the same steps.
     #[must_use]
     pub fn score(self, chains: &[ScoredChain]) -> Vec<ScoredChain> {
         let bins = self.bins(chains);
@@ -58,7 +57,7 @@ impl Baseline {
                 all.1 += 1.0;
             }
         }
-        // A bin without labels takes the mean of all labels; without any label, one half.
+        // A bin without labels gets the mean of all labels, or one half if there are no labels.
         let prior = mean(all).unwrap_or(0.5);
         let score = |bin: &usize| mean(sums[*bin]).unwrap_or(prior) as f32;
         let chains = chains.iter().zip(&bins).map(|(chain, bins)| {
@@ -74,7 +73,6 @@ impl Baseline {
         chains.collect()
     }
 
-    /// Returns the bin of every step of every chain.
     fn bins(self, chains: &[ScoredChain]) -> Vec<Vec<usize>> {
         match self {
             Self::Prior => each_step(chains, |_, _| 0),
@@ -99,7 +97,7 @@ fn mean((sum, count): (f64, f64)) -> Option<f64> {
     (count > 0.0).then(|| sum / count)
 }
 
-/// Calls `bin` with the index and the length of every step of every chain.
+/// Returns the result of `bin` for each step of each chain, given the step's index and length.
 fn each_step(chains: &[ScoredChain], bin: impl Fn(usize, u32) -> usize) -> Vec<Vec<usize>> {
     let chains = chains.iter().map(|chain| {
         let steps = chain.lengths.iter().enumerate();

@@ -1,24 +1,24 @@
-//! The bins of the reliability diagram and the expected calibration error.
+//! Bins of scores, for the reliability diagram and the expected calibration error.
 
 use serde::Serialize;
 
 use super::Figure;
 
-/// The number of bins of either kind.
+/// The number of bins of either [`Binning`]; empty bins count too.
 pub const BINS: usize = 10;
 
-/// The kind of bins.
+/// The rule that assigns scores to bins; the calibration error depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Binning {
-    /// Equally wide bins of `[0, 1]`. A bin includes its lower end, the last also its upper end.
+    /// Bins of equal width on `[0, 1]`. A bin includes its lower end, and the last bin also 1.
     EqualWidth,
-    /// Bins with equally many steps. Equal scores share a bin, so bins may differ in size.
+    /// Bins with about equally many steps. Equal scores share a bin, so bins may differ in size.
     EqualMass,
 }
 
 impl Binning {
-    /// Returns the bin, below [`BINS`], of each score. `scores` must rise.
+    /// Returns the bin of each score, from 0 to [`BINS`] - 1. `scores` must be sorted.
     pub(super) fn bins(self, scores: &[f32]) -> Vec<u8> {
         match self {
             Self::EqualWidth => {
@@ -31,8 +31,8 @@ impl Binning {
     }
 }
 
-/// Returns the equal-mass bin of each value. The first of equal values decides for all of them:
-/// otherwise the order of ties would change the calibration error.
+/// Returns the equal-mass bin of each value. Equal values share the bin of the first one, since otherwise the order
+/// of ties would change the calibration error.
 pub(super) fn equal_mass<T: PartialEq>(rising: &[T]) -> Vec<u8> {
     let mut bins = Vec::with_capacity(rising.len());
     for (at, value) in rising.iter().enumerate() {
@@ -76,11 +76,11 @@ impl Sums {
         }
     }
 
-    /// Returns the expected calibration error: the distance of mean score and mean label in each
-    /// bin, averaged over steps (Guo et al., arXiv 1706.04599). Returns `None` without steps.
+    /// Returns the expected calibration error (Guo et al., arXiv 1706.04599): the distance of mean score and mean
+    /// label of a bin, averaged over steps. Returns `None` without steps.
     pub(super) fn error(&self) -> Option<f64> {
         let all: f64 = self.bins.iter().map(|bin| bin.weight).sum();
-        // |mean score - mean label| times the share of steps: the weight of the bin cancels out.
+        // |mean score - mean label| times the weight of the bin is the distance of the sums.
         let apart: f64 = self
             .bins
             .iter()
@@ -89,30 +89,30 @@ impl Sums {
         (all > 0.0).then(|| apart / all)
     }
 
-    /// Returns the mean label in each bin; `None` for an empty bin.
+    /// Returns the mean label of each bin, or `None` for an empty bin.
     pub(super) fn labels(&self) -> [Option<f64>; BINS] {
         self.bins
             .map(|bin| (bin.weight > 0.0).then(|| bin.label / bin.weight))
     }
 
-    /// Returns the mean score in each bin; `None` for an empty bin.
+    /// Returns the mean score of each bin, or `None` for an empty bin.
     pub(super) fn scores(&self) -> [Option<f64>; BINS] {
         self.bins
             .map(|bin| (bin.weight > 0.0).then(|| bin.score / bin.weight))
     }
 }
 
-/// A bin of the reliability diagram that is not empty.
+/// A bin of the reliability diagram with at least one step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bin {
-    /// The lowest score in the bin.
+    /// The lowest score among the bin's steps, not the border of the bin.
     pub from: f32,
-    /// The highest score in the bin.
+    /// The highest score among the bin's steps, not the border of the bin.
     pub to: f32,
-    /// The number of labelled steps in the bin.
+    /// The number of scored steps with a label in this bin.
     pub steps: usize,
-    /// The mean score of the bin's steps.
+    /// The mean score over the bin's steps; equal to `label` for a calibrated model.
     pub score: f64,
-    /// The mean label of the bin's steps, with its interval over problems.
+    /// The mean label over the bin's steps, with an interval over problems.
     pub label: Figure,
 }

@@ -1,45 +1,44 @@
-//! A chain with labels and scores, the unit of all measures.
+//! A chain with the labels and the scores of its steps, from which all measures are computed.
 
 use serde::{Deserialize, Serialize};
 
-/// The reason why a chain cannot be measured: one line that begins with the field.
+/// The reason why a chain cannot be measured, a line of text that begins with the wrong field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidChain(String);
 
-/// A chain with the labels of its steps and a model's scores.
+/// A chain with a label and a score for each step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoredChain {
-    /// The chain's name in files and messages.
+    /// The name of the chain, unique in its file, for messages.
     pub id: String,
-    /// The number of the chain's problem: chains of one problem are resampled together.
+    /// The number of the chain's problem. The bootstrap resamples all chains of a problem together.
     pub problem: u32,
-    /// A label in `[0, 1]` for each step; `None` for an unlabelled step. Above one half the step is
-    /// right and below one half wrong. Exactly one half counts only for calibration.
+    /// The labels of the steps, from 0 to 1; `None` for a step without a label. A step is right above one half and
+    /// wrong below. One half itself counts only for calibration.
     pub labels: Vec<Option<f64>>,
-    /// The model's probability that the step is right, for each step; `None` if the model refused
-    /// the chain.
+    /// The model's probability that a step is right, for each step; `None` if the model refused the chain.
     pub scores: Option<Vec<f32>>,
-    /// The number of characters of each step.
+    /// The number of characters of each step, for the correlation of score and length.
     pub lengths: Vec<u32>,
-    /// The difficulty in the source's own words; `None` if the source names none.
+    /// The difficulty of the problem as its source writes it; `None` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// The data set that the chain comes from.
+    /// The name of the data set; `None` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The kind of mistake in the chain, such as `PRMBench`'s classes.
+    /// The kind of mistake in the chain, for example a class of `PRMBench`; `None` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// The model or person that wrote the chain.
+    /// The model or person that wrote the chain; `None` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<String>,
 }
 
 impl ScoredChain {
-    /// Returns the index of the first wrong step. `Some(None)` if all steps are known to be right;
-    /// `None` if an unlabelled or undecided step comes before the first wrong one.
+    /// Returns the index of the first wrong step, and `Some(None)` if all steps are right. Returns `None` if a step
+    /// without a label, or with one half, comes before the first wrong step.
     #[must_use]
     pub fn first_error(&self) -> Option<Option<usize>> {
         for (at, label) in self.labels.iter().enumerate() {
@@ -52,11 +51,10 @@ impl ScoredChain {
         Some(None)
     }
 
-    /// Checks that the lists have one item for each step, with values in range.
+    /// Checks that all lists have one item for each step, and that labels and scores are from 0 to 1.
     ///
     /// # Errors
-    /// [`InvalidChain`] for lists of different lengths, and for a label or a score outside of
-    /// `[0, 1]`.
+    /// [`InvalidChain`] for the first list with another length or a value out of range.
     pub fn check(&self) -> Result<(), InvalidChain> {
         let steps = self.labels.len();
         if self.lengths.len() != steps {
@@ -77,7 +75,7 @@ impl ScoredChain {
                 "field \"labels\": {label} is not in 0 to 1"
             )));
         }
-        // `contains` is false for NaN, so a score that is not a number is refused, too.
+        // `contains` is false for NaN, so NaN is refused too.
         let mut scores = self.scores.iter().flatten();
         if let Some(score) = scores.find(|score| !(0.0..=1.0).contains(*score)) {
             return Err(InvalidChain(format!(
@@ -88,7 +86,7 @@ impl ScoredChain {
     }
 }
 
-/// Whether a step with this label is right; `None` for one half, which is undecided.
+/// Returns whether a step with this label is right; `None` for one half, which is undecided.
 pub(super) fn class(label: f64) -> Option<bool> {
     (label != 0.5).then_some(label > 0.5)
 }

@@ -1,6 +1,6 @@
-//! The confusion matrix of steps: right or wrong, flagged or not.
+//! The confusion matrix of steps: right or wrong by the label, flagged or not by the model.
 
-/// Weighted counts of steps. "Positive" is a right step, as in `PRMBench` (arXiv 2501.03124).
+/// Weighted counts of steps. A right step is "positive", as in `PRMBench` (arXiv 2501.03124).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Confusion {
     /// Right steps that were not flagged.
@@ -14,7 +14,7 @@ pub struct Confusion {
 }
 
 impl Confusion {
-    /// Counts one step.
+    /// Counts one step with weight 1; [`merge`](Self::merge) applies other weights.
     pub fn add(&mut self, is_right: bool, is_flagged: bool) {
         *match (is_right, is_flagged) {
             (true, false) => &mut self.true_positive,
@@ -32,28 +32,26 @@ impl Confusion {
         self.false_negative += weight * other.false_negative;
     }
 
-    /// Returns the harmonic mean of precision and recall of right steps; `None` without right
-    /// steps.
+    /// Returns the F1 of right steps, which are found if they are not flagged. Returns `None` without right steps.
     #[must_use]
     pub fn f1_right(&self) -> Option<f64> {
         f1(self.true_positive, self.false_negative, self.false_positive)
     }
 
-    /// Returns the harmonic mean of precision and recall of wrong steps; `None` without wrong
-    /// steps.
+    /// Returns the F1 of wrong steps, which are found if they are flagged. Returns `None` without wrong steps.
     #[must_use]
     pub fn f1_wrong(&self) -> Option<f64> {
         f1(self.true_negative, self.false_positive, self.false_negative)
     }
 
-    /// Returns `PRMBench`'s `PRMScore`, the mean of both F1; `None` if all steps are of one kind.
+    /// Returns the mean of both F1, the `PRMScore` of `PRMBench`; `None` if all steps are right or all are wrong.
     #[must_use]
     pub fn prm_score(&self) -> Option<f64> {
         Some(0.5 * self.f1_wrong()? + 0.5 * self.f1_right()?)
     }
 
-    /// Returns the mean of two shares: right steps without a flag, and wrong steps with a flag.
-    /// Returns `None` if all steps are of one kind.
+    /// Returns the mean of two shares: right steps without a flag, and wrong steps with a flag. Returns `None` if all
+    /// steps are right or all are wrong.
     #[must_use]
     pub fn balanced_accuracy(&self) -> Option<f64> {
         let right = share(self.true_positive, self.false_negative)?;
@@ -67,6 +65,6 @@ fn share(hit: f64, missed: f64) -> Option<f64> {
 }
 
 fn f1(found: f64, missed: f64, wrongly: f64) -> Option<f64> {
-    // 2 PR / (P + R) without the division by 0 that a precision P of nothing found would be.
+    // This form of 2 PR / (P + R) is defined even if nothing is found and the precision P is 0 / 0.
     (found + missed > 0.0).then(|| 2.0 * found / (2.0 * found + missed + wrongly))
 }

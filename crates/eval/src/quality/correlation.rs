@@ -12,8 +12,8 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// Adds a pair. Both variables must be centred before: sums of squares far from 0 lose digits,
-    /// and rounding would then look like a small variance.
+    /// Adds a pair. The caller subtracts the means of both variables first: squares of numbers far from 0 lose
+    /// digits, and rounding would look like a small variance.
     pub(super) fn add(&mut self, x: f64, y: f64) {
         self.weight += 1.0;
         self.x += x;
@@ -33,7 +33,7 @@ impl Moments {
         self.xy += weight * other.xy;
     }
 
-    /// Returns Pearson's correlation, -1 to 1; `None` if one of the variables does not vary.
+    /// Returns Pearson's correlation, -1 to 1, or `None` if `x` or `y` is constant.
     #[must_use]
     pub(super) fn correlation(&self) -> Option<f64> {
         if self.weight <= 0.0 {
@@ -47,8 +47,8 @@ impl Moments {
 
     fn variance(&self, sum: f64, squares: f64) -> Option<f64> {
         let variance = squares / self.weight - (sum / self.weight).powi(2);
-        // The variance of equal values is rounding below this bound. Scores are f32 and lengths
-        // whole numbers, so values that differ at all have a larger variance.
+        // Below this bound the variance of equal values is only rounding. Scores are f32 and lengths are integers, so
+        // different values have a larger variance.
         (variance > 1e-20).then_some(variance)
     }
 }

@@ -1,27 +1,27 @@
-//! The first wrong step of a chain by its labels, and by a model's scores.
+//! The first wrong step of a chain, by labels and by scores.
 
 use serde::Serialize;
 
 use super::ScoredChain;
 use crate::metrics::first_error;
 
-/// The labelled and the predicted first wrong step of one chain.
+/// The first wrong step of a chain: the labelled one and the predicted one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prediction {
-    /// The index of the first wrong step; `None` if all steps are right.
+    /// The index of the first step labelled wrong; `None` if all steps are right.
     pub label: Option<usize>,
-    /// The index of the first flagged step; `None` without a flag, and [`REFUSED`] without scores.
+    /// The index of the first flagged step; `None` if no step is flagged, [`REFUSED`] if the chain has no scores.
     pub predicted: Option<usize>,
-    /// Whether the first wrong step is flagged, with or without earlier flags.
+    /// True if the first wrong step is flagged, even if an earlier step is flagged too.
     pub is_flagged: bool,
 }
 
-/// The prediction for a chain that the model refused. The index equals neither a step's nor `None`,
-/// so a refused chain always counts as a miss.
+/// The prediction for a chain that the model refused. No label has this value, so a refused chain is always a miss.
 const REFUSED: usize = usize::MAX;
 
 impl Prediction {
-    /// Predicts the first error of a chain; returns `None` if the labels do not determine it.
+    /// Compares labels with scores below `threshold`; returns `None` if the labels do not determine the first wrong
+    /// step.
     pub(super) fn new(chain: &ScoredChain, threshold: f32) -> Option<Self> {
         let label = chain.first_error()?;
         let predicted = match &chain.scores {
@@ -37,7 +37,7 @@ impl Prediction {
     }
 }
 
-/// Returns the harmonic mean of two shares; 0 if both are 0.
+/// Returns the harmonic mean of two shares, or 0 if both are 0.
 pub(super) fn harmonic(a: f64, b: f64) -> f64 {
     if a + b > 0.0 {
         2.0 * a * b / (a + b)
@@ -78,42 +78,42 @@ impl FirstErrors {
         self.kept += weight * other.kept;
     }
 
-    /// Returns `ProcessBench`'s a: the share of wrong chains whose first wrong step is the first
-    /// flagged step.
+    /// Returns the share of wrong chains whose first wrong step is the first flagged one (a of `ProcessBench`).
     pub(super) fn on_wrong(&self) -> Option<f64> {
         (self.wrong > 0.0).then(|| self.found / self.wrong)
     }
 
-    /// Returns `ProcessBench`'s b: the share of right chains without a flag.
+    /// Returns the share of right chains without a flagged step (b of `ProcessBench`).
     pub(super) fn on_right(&self) -> Option<f64> {
         (self.right > 0.0).then(|| self.kept / self.right)
     }
 
-    /// Returns `ProcessBench`'s F1: the harmonic mean of a and b.
+    /// Returns the harmonic mean of [`on_wrong`](Self::on_wrong) and [`on_right`](Self::on_right), the F1 of
+    /// `ProcessBench`.
     pub(super) fn f1(&self) -> Option<f64> {
         Some(harmonic(self.on_wrong()?, self.on_right()?))
     }
 
-    /// Returns `PRMBench`'s first-error accuracy: the share of wrong chains whose first wrong step
-    /// is flagged, with or without earlier flags.
+    /// Returns the share of wrong chains whose first wrong step is flagged, even after earlier flags (first-error
+    /// accuracy of `PRMBench`).
     pub(super) fn flagged(&self) -> Option<f64> {
         (self.wrong > 0.0).then(|| self.flagged / self.wrong)
     }
 }
 
-/// The best value of a measure over thresholds. The threshold is chosen on the data that it is
-/// measured on, so the value is an upper bound and not a result.
+/// The best value of a measure over thresholds. The value is an upper bound, because the threshold is chosen on the
+/// measured data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Best {
-    /// The threshold of the best value, 0.01 to 0.99.
+    /// The threshold with the best value, 0.01 to 0.99.
     pub threshold: f32,
-    /// The value at the threshold.
+    /// The value of the measure at `threshold`, the highest of all.
     pub value: f64,
 }
 
 impl Best {
-    /// Searches the thresholds 0.01 to 0.99 in steps of a hundredth, as published evaluations do. A
-    /// tie goes to the lowest threshold. Returns `None` if no threshold has a value.
+    /// Searches the thresholds 0.01, 0.02 to 0.99, as published evaluations do. The lowest threshold wins a tie.
+    /// Returns `None` if `value` is `None` everywhere.
     pub fn of(mut value: impl FnMut(f32) -> Option<f64>) -> Option<Self> {
         let mut best: Option<Self> = None;
         for percent in 1..100_u8 {
@@ -128,7 +128,7 @@ impl Best {
         best
     }
 
-    /// Returns the best first-error F1 of chains over thresholds.
+    /// Returns the best F1 of first errors, or `None` if the chains are all right or all wrong.
     #[must_use]
     pub fn first_error_f1(chains: &[ScoredChain]) -> Option<Self> {
         Self::of(|threshold| {

@@ -1,4 +1,4 @@
-//! The list of measures of scored chains, and their figures.
+//! The measures of scored chains, and a list with a figure for each.
 
 use serde::Serialize;
 use serde::ser::Serializer;
@@ -6,23 +6,23 @@ use serde::ser::Serializer;
 use super::Figure;
 use crate::metrics::Range;
 
-/// A measure of scored chains. Reports in JSON use the serialised name as the key.
+/// A measure of scored chains. The serialised name is the key in JSON reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// `ProcessBench`'s a: the share of wrong chains whose first wrong step is the first flagged
-    /// step (arXiv 2412.06559).
+    /// The share of wrong chains whose first wrong step is the first flagged one: a of `ProcessBench` (arXiv
+    /// 2412.06559).
     #[serde(rename = "accuracy_on_wrong")]
     OnWrong,
-    /// `ProcessBench`'s b: the share of right chains without a flag.
+    /// The share of right chains without a flagged step: b of `ProcessBench`.
     #[serde(rename = "accuracy_on_right")]
     OnRight,
-    /// `ProcessBench`'s F1: the harmonic mean of a and b.
+    /// The harmonic mean of `OnWrong` and `OnRight`: the F1 of `ProcessBench`.
     FirstErrorF1,
-    /// `PRMBench`'s first-error accuracy: the share of wrong chains whose first wrong step is
-    /// flagged, with or without earlier flags.
+    /// The share of wrong chains whose first wrong step is flagged, even after earlier flags: the first-error
+    /// accuracy of `PRMBench`.
     FirstErrorFlagged,
-    /// The mean of the F1 of right steps and the F1 of wrong steps (`PRMBench`, arXiv 2501.03124).
+    /// The mean of `F1Right` and `F1Wrong`: the `PRMScore` of `PRMBench` (arXiv 2501.03124).
     PrmScore,
     /// F1 of right steps.
     F1Right,
@@ -37,7 +37,7 @@ pub enum Measure {
     /// Expected calibration error over equally wide bins.
     #[serde(rename = "ece_equal_width")]
     EceWidth,
-    /// Expected calibration error over bins with equally many steps.
+    /// Expected calibration error over bins with about equally many steps.
     #[serde(rename = "ece_equal_mass")]
     EceMass,
     /// Mean score of right steps.
@@ -52,8 +52,8 @@ pub enum Measure {
     /// Mean entropy of the scores in bits, 0 to 1.
     #[serde(rename = "entropy_bits")]
     Entropy,
-    /// Outcome drift (arXiv 2501.07301): the share of chains of at least two steps whose lowest
-    /// score is only the last step's.
+    /// The share of chains of at least two steps in which the last step has the only lowest score. A high share
+    /// suggests that the model scores outcomes (outcome drift, arXiv 2501.07301).
     #[serde(rename = "minimum_in_last_step")]
     OutcomeDrift,
     /// Pearson's correlation of score and length among right steps.
@@ -65,7 +65,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All measures, in the order of a report.
+    /// All measures in the order of reports, which is that of the variants.
     pub const ALL: [Self; 19] = [
         Self::OnWrong,
         Self::OnRight,
@@ -88,7 +88,7 @@ impl Measure {
         Self::LengthWrong,
     ];
 
-    /// Returns the range of the values, for the interval of a figure that resampling does not vary.
+    /// Returns the range of the measure, which decides the interval if all bootstrap samples are equal.
     pub(super) fn range(self) -> Range {
         match self {
             Self::LengthRight | Self::LengthWrong => Range::Signed,
@@ -102,7 +102,7 @@ impl Measure {
 pub struct Figures(pub(super) [Option<Figure>; Measure::ALL.len()]);
 
 impl Figures {
-    /// Returns the figure; `None` if the measure has no meaning on the data.
+    /// Returns the figure, or `None` if the measure is not defined on the data.
     #[must_use]
     pub fn get(&self, of: Measure) -> Option<Figure> {
         self.0[of as usize]
@@ -110,7 +110,7 @@ impl Figures {
 }
 
 impl Serialize for Figures {
-    /// Writes a map from each [`Measure`] to its figure, `null` for a measure without a meaning.
+    /// Writes a map from each [`Measure`] to its figure; `null` for a measure that is not defined.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Measure::ALL.map(|measure| (measure, self.get(measure))))
     }

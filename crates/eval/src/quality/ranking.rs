@@ -1,19 +1,19 @@
-//! The ROC curve and its area: how well scores rank right steps above wrong steps at any threshold.
+//! The ROC curve and its area, which tell how well scores separate right from wrong steps over all thresholds.
 
-/// A point of the ROC curve: the shares of steps that a threshold flags.
+/// A point of the ROC curve: the shares of flagged steps at a threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RocPoint {
-    /// The share of right steps that are flagged.
+    /// The share of flagged steps among the right ones (false positives).
     pub false_alarms: f64,
-    /// The share of wrong steps that are flagged.
+    /// The share of flagged steps among the wrong ones (true positives).
     pub found: f64,
 }
 
-/// A step: the score, whether the step is right, and its weight.
+/// The score of a step, whether the step is right, and the weight of the step.
 pub(super) type Ranked = (f32, bool, f64);
 
-/// Groups steps by score, given in rising order. Each item has the weights of the right and of the
-/// wrong steps with one score.
+/// Groups steps of equal score; the steps must be sorted by score. Each item has the total weights of the right and
+/// of the wrong steps of one score.
 struct Ties<I: Iterator<Item = Ranked>>(std::iter::Peekable<I>);
 
 impl<I: Iterator<Item = Ranked>> Iterator for Ties<I> {
@@ -35,10 +35,9 @@ impl<I: Iterator<Item = Ranked>> Iterator for Ties<I> {
     }
 }
 
-/// Computes the area under the ROC curve: the probability that a right step has a higher score than
-/// a wrong step, where ties count half (Mann and Whitney, 1947). Each item of `steps` has a score,
-/// whether the step is right, and a weight, in order of rising score. Returns `None` if the steps
-/// are all right or all wrong.
+/// Returns the area under the ROC curve: the probability that a right step has a higher score than a wrong one, where
+/// ties count half (Mann and Whitney, 1947). `steps` has scores in rising order, whether each step is right, and
+/// weights. Returns `None` if the steps are all right or all wrong.
 #[must_use]
 pub fn auc(steps: impl Iterator<Item = (f32, bool, f64)>) -> Option<f64> {
     let (mut right, mut wrong, mut above) = (0.0, 0.0, 0.0);
@@ -51,8 +50,8 @@ pub fn auc(steps: impl Iterator<Item = (f32, bool, f64)>) -> Option<f64> {
     (right > 0.0 && wrong > 0.0).then(|| (above / (right * wrong)).min(1.0))
 }
 
-/// Computes the ROC curve from `(0, 0)` to `(1, 1)` with a point for each distinct score. The curve
-/// is empty if the steps are all right or all wrong.
+/// Returns the ROC curve from `(0, 0)` to `(1, 1)`, with a point for each distinct score. The curve is empty if the
+/// steps are all right or all wrong.
 pub(super) fn roc(steps: impl Iterator<Item = Ranked>) -> Vec<RocPoint> {
     let (mut right, mut wrong) = (0.0, 0.0);
     let mut sums = vec![(0.0, 0.0)];

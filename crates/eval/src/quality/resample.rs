@@ -1,4 +1,4 @@
-//! The bootstrap over problems for several figures at once.
+//! The bootstrap over problems, for several figures at once.
 
 use serde::Serialize;
 
@@ -7,19 +7,18 @@ use crate::metrics::{Range, bootstrap_of};
 /// A figure with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// The figure on all data.
+    /// The figure on all data, in which each problem counts once.
     pub value: f64,
-    /// The lower and the upper end of the interval, which includes the figure. `None` for a single
-    /// problem, and if the figure is undefined in more than a twentieth of the samples.
+    /// The lower and the upper end of the interval, which contains `value`. `None` if the data have a single problem,
+    /// or if more than a twentieth of the samples do not define the figure.
     pub interval: Option<(f64, f64)>,
 }
 
-/// Computes `K` figures with percentile bootstrap intervals (Efron, 1979) over problems.
+/// Computes `K` figures with percentile bootstrap intervals over problems (Efron, 1979).
 ///
-/// `statistic` gets the number of times that each problem is sampled: first 1 for each, then counts
-/// of a sample with replacement. All chains of a problem move together. A sample in which a figure
-/// is undefined does not count for that figure. A figure that is equal in all samples gets the
-/// interval [`Range::of_equal`] over the problems that define the figure by themselves, if any.
+/// `statistic` gets the number of times that each problem counts. In the first call this is 1 for each, and later it
+/// is that of a sample with replacement. A figure is computed from the samples that define it. If a figure is equal
+/// in all samples, its interval is [`Range::of_equal`] over the problems that define it alone, if there are any.
 pub fn resample<const K: usize>(
     problems: usize,
     ranges: [Range; K],
@@ -28,8 +27,8 @@ pub fn resample<const K: usize>(
 ) -> [Option<Figure>; K] {
     let mut draws: Vec<[Option<f64>; K]> = Vec::new();
     let mut counts = vec![0; problems];
-    // Used only for the samples: the percentiles of each figure are computed below, because a
-    // figure may be undefined in some samples.
+    // Only the samples of `bootstrap_of` are used. Its interval is ignored, because figures may be undefined in some
+    // samples.
     let _ = bootstrap_of(problems, seed, |drawn| {
         counts.fill(0);
         for &problem in drawn {
@@ -41,7 +40,7 @@ pub fn resample<const K: usize>(
     let Some((all, draws)) = draws.split_first() else {
         return [None; K];
     };
-    // Counted at most once, and only if a figure needs it: it calls `statistic` for each problem.
+    // This count calls `statistic` once for each problem, so it is made only if a figure needs it.
     let mut alone: Option<[usize; K]> = None;
     std::array::from_fn(|k| {
         let value = all[k]?;
@@ -62,7 +61,7 @@ pub fn resample<const K: usize>(
     })
 }
 
-/// Counts the problems that define each figure by themselves.
+/// Counts, for each figure, the problems on which alone the figure is defined.
 fn defined_alone<const K: usize>(
     problems: usize,
     statistic: &mut impl FnMut(&[u32]) -> [Option<f64>; K],

@@ -1,5 +1,5 @@
-//! Sums over steps and chains, from which every measure but the ROC area follows. The sums are
-//! computed once for each problem, so a bootstrap sample only adds them up with weights.
+//! Sums over the steps and chains of a problem, from which all measures except the ROC area are computed. A bootstrap
+//! sample only adds up these sums with weights.
 
 use super::calibration::Sums;
 use super::first_error::FirstErrors;
@@ -8,29 +8,28 @@ use super::{Confusion, Measure, Moments};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub first_errors: FirstErrors,
-    /// The number of chains with two scores or more whose lowest score is that of the last step.
+    /// The number of chains with at least two scores whose last score is lower than all others.
     pub drifted: f64,
-    /// The number of chains with two scores or more.
+    /// The number of chains with at least two scores, the denominator of outcome drift.
     pub could_drift: f64,
     pub confusion: Confusion,
-    /// Moments of score and length, of wrong and then of right steps.
+    /// The moments of score and length: of wrong steps at index 0, of right steps at index 1.
     pub lengths: [Moments; 2],
     pub width: Sums,
     pub mass: Sums,
-    /// The number of labelled steps.
+    /// The number of scored steps with a label, one half included.
     pub steps: f64,
-    /// The sum of the squared distances of score and label.
+    /// The sum of the squared differences of score and label.
     pub squares: f64,
-    /// The sum of the scores' distances from one half.
+    /// The sum of the distances of scores from one half.
     pub certain: f64,
-    /// The sum of the scores' entropies, in bits.
     pub entropy: f64,
-    /// The number and the sum of the scores, of wrong and then of right steps.
+    /// The number and the sum of scores: of wrong steps at index 0, of right steps at index 1.
     pub scores: [(f64, f64); 2],
 }
 
 impl Tally {
-    /// Adds another tally, `weight` times.
+    /// Adds the sums of `other` `weight` times, as a bootstrap sample repeats a problem.
     pub(super) fn merge(&mut self, other: &Self, weight: f64) {
         self.first_errors.merge(&other.first_errors, weight);
         self.drifted += weight * other.drifted;
@@ -49,8 +48,8 @@ impl Tally {
         self.entropy += weight * other.entropy;
     }
 
-    /// Returns the measure; `None` if it has no meaning on the data, and for [`Measure::Auc`],
-    /// which is not a function of sums.
+    /// Returns the value of a measure, or `None` if it is not defined on these sums. [`Measure::Auc`] is never
+    /// defined, because it needs the order of scores.
     pub(super) fn value(&self, measure: Measure) -> Option<f64> {
         match measure {
             Measure::OnWrong => self.first_errors.on_wrong(),

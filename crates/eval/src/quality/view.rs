@@ -14,31 +14,31 @@ use super::{
 };
 use crate::metrics::Range;
 
-/// The numbers of chains, problems and steps that the figures are computed from.
+/// The sizes of the data from which figures are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// The number of chains, refused chains included.
+    /// The number of chains, including those that the model refused.
     pub chains: usize,
     /// Chains that the model refused. They are misses among first errors, and have no scored steps.
     pub refused: usize,
-    /// The number of distinct problems.
+    /// The number of distinct problems, the units of the bootstrap.
     pub problems: usize,
-    /// The number of chains of the problem with the most chains.
+    /// The number of chains of the most frequent problem; a large one decides the figures.
     pub largest: usize,
-    /// The number of chains whose labels determine the first wrong step, or that all are right.
+    /// The number of chains whose labels determine the first wrong step, or show that all steps are right.
     pub first_errors: usize,
-    /// The number of scored steps with a label.
+    /// The number of scored steps with a label, one half included.
     pub steps: usize,
-    /// The number of scored steps whose label is right.
+    /// The number of scored steps with a label above one half.
     pub right: usize,
-    /// The number of scored steps whose label is wrong.
+    /// The number of scored steps with a label below one half.
     pub wrong: usize,
 }
 
 /// First-error figures as means over problems.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OverProblems {
-    /// The share of wrong chains whose first wrong step is the first flagged step.
+    /// The share of wrong chains whose first wrong step is the first flagged one.
     pub on_wrong: Option<f64>,
     /// The share of right chains without a flag.
     pub on_right: Option<f64>,
@@ -53,7 +53,7 @@ struct Step {
     label: f64,
     class: Option<bool>,
     is_flagged: bool,
-    /// The number of characters, less the mean over all steps ([`Moments`](super::Moments)).
+    /// The number of characters minus the mean over all steps, as [`Moments`](super::Moments) requires.
     length: f64,
     width_bin: u8,
     mass_bin: u8,
@@ -66,20 +66,20 @@ struct Chain {
     drifts: Option<bool>,
 }
 
-/// Scored chains, prepared for all measures.
+/// Scored chains in a form from which all measures are computed quickly, as the bootstrap needs.
 pub struct View {
     problems: usize,
     refused: usize,
     chains: Vec<Chain>,
-    /// Sorted by rising score.
+    /// The steps with labels, sorted by score as bins and ROC curves need them.
     steps: Vec<Step>,
-    /// The sums over the chains and steps of each problem.
+    /// The sums of each problem, which a bootstrap sample only adds up.
     tallies: Vec<Tally>,
 }
 
 impl View {
-    /// Prepares chains. A step with a score below `threshold` is flagged as wrong. Only steps whose
-    /// index, from 0, `position` accepts are measured; measures of whole chains use all steps.
+    /// Prepares the measures of `chains`. A score below `threshold` flags a step as wrong. Steps whose index
+    /// `position` rejects are left out of the measures of steps; measures of whole chains use all steps.
     pub fn new<'a>(
         chains: impl IntoIterator<Item = &'a ScoredChain>,
         threshold: f32,
@@ -94,7 +94,7 @@ impl View {
         };
         let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
         for chain in chains {
-            // Renumbered without gaps, so that a problem is an index into the bootstrap's counts.
+            // Problems are renumbered without gaps, so that their numbers index the counts of a bootstrap sample.
             let next = numbers.len();
             let problem = *numbers.entry(chain.problem).or_insert(next);
             view.chains.push(Chain {
@@ -129,8 +129,8 @@ impl View {
     }
 
     fn prepare(&mut self) {
-        // Bins are assigned here and not in each bootstrap sample: bins that moved with the samples
-        // would add noise of their own to the calibration error.
+        // Bins are the same in all bootstrap samples. Bins that changed with the sample would add noise to the
+        // calibration error.
         self.steps.sort_by(|a, b| a.score.total_cmp(&b.score));
         let scores: Vec<f32> = self.steps.iter().map(|step| step.score).collect();
         let width = Binning::EqualWidth.bins(&scores);
@@ -158,7 +158,7 @@ impl View {
         for step in &self.steps {
             let tally = &mut self.tallies[step.problem];
             let score = f64::from(step.score);
-            // A label of one half is neither right nor wrong and counts only for calibration,
+            // A label of one half is neither right nor wrong. A step with this label counts only for the calibration
             // below.
             if let Some(is_right) = step.class {
                 let class = usize::from(is_right);
@@ -176,7 +176,7 @@ impl View {
         }
     }
 
-    /// Returns the numbers of chains, problems and steps.
+    /// Returns the numbers of chains, problems and steps behind the figures.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let [right, wrong] = [true, false].map(|class| {
@@ -203,15 +203,15 @@ impl View {
         }
     }
 
-    /// Returns the mean label of all steps; `None` without steps.
+    /// Returns the mean label of the scored steps, or `None` without steps.
     #[must_use]
     pub fn mean_label(&self) -> Option<f64> {
         let sum: f64 = self.steps.iter().map(|step| step.label).sum();
         (!self.steps.is_empty()).then(|| sum / self.steps.len() as f64)
     }
 
-    /// Computes first-error figures in which every problem counts the same: the shares of a problem
-    /// are averaged over the problems that have wrong or right chains.
+    /// Computes first-error figures in which each problem has equal weight. A share is first computed for each
+    /// problem, and then averaged over the problems that define it.
     #[must_use]
     pub fn over_problems(&self) -> OverProblems {
         let [on_wrong, on_right] = [Measure::OnWrong, Measure::OnRight].map(|of| {
@@ -226,7 +226,7 @@ impl View {
         }
     }
 
-    /// Computes every measure with its interval over problems. `seed` is the bootstrap's.
+    /// Computes every measure with an interval over problems. `seed` is for the bootstrap.
     #[must_use]
     pub fn figures(&self, seed: u64) -> Figures {
         Figures(resample(
@@ -237,13 +237,13 @@ impl View {
         ))
     }
 
-    /// Computes every measure on all data, without intervals.
+    /// Computes every measure on all data without intervals, for tests.
     #[cfg(test)]
     pub(super) fn values_once(&self) -> [Option<f64>; Measure::ALL.len()] {
         self.values(&vec![1; self.problems])
     }
 
-    /// Computes every measure, where problem `i` counts `counts[i]` times.
+    /// Computes every measure if problem `i` is contained `counts[i]` times.
     fn values(&self, counts: &[u32]) -> [Option<f64>; Measure::ALL.len()] {
         let tally = self.tally(counts);
         Measure::ALL.map(|measure| match measure {
@@ -255,7 +255,7 @@ impl View {
     fn tally(&self, counts: &[u32]) -> Tally {
         let mut tally = Tally::default();
         for (of_problem, &count) in self.tallies.iter().zip(counts) {
-            // About a third of the problems is missing in a sample.
+            // About a third of the problems are missing in a bootstrap sample.
             if count > 0 {
                 tally.merge(of_problem, f64::from(count));
             }
@@ -269,14 +269,13 @@ impl View {
             .filter_map(|step| Some((step.score, step.class?, f64::from(counts[step.problem]))))
     }
 
-    /// Computes the ROC curve, which is empty if the steps are all right or all wrong.
+    /// Returns the ROC curve, which is empty if the steps are all right or all wrong.
     #[must_use]
     pub fn roc(&self) -> Vec<RocPoint> {
         roc(self.ranked(&vec![1; self.problems]))
     }
 
-    /// Returns the point of the ROC curve at the threshold; `None` if the steps are all right or
-    /// all wrong.
+    /// Returns the point of the ROC curve at the threshold; `None` if the steps are all right or all wrong.
     #[must_use]
     pub fn flagged(&self) -> Option<RocPoint> {
         let share = |class| {
@@ -290,8 +289,7 @@ impl View {
         })
     }
 
-    /// Returns the highest F1 that any threshold reaches in finding wrong steps; `None` if no step is
-    /// wrong.
+    /// Returns the best F1 of wrong steps over thresholds; `None` if no step is wrong.
     #[must_use]
     pub fn best_f1_wrong(&self) -> Option<Best> {
         Best::of(|threshold| {
@@ -305,8 +303,8 @@ impl View {
         })
     }
 
-    /// Computes the bins of the reliability diagram that are not empty, by rising score. The mean
-    /// labels have intervals over problems.
+    /// Returns the bins of the reliability diagram that have steps, by rising score. `seed` is for the intervals of
+    /// the mean labels.
     #[must_use]
     pub fn calibration(&self, binning: Binning, seed: u64) -> Vec<Bin> {
         let bin = |step: &Step| match binning {
@@ -326,7 +324,7 @@ impl View {
             });
         let scores = sums(&vec![1; self.problems]).scores();
         let bins = (0..BINS).filter_map(|at| {
-            // The steps are sorted by score, so a bin's first and last steps have its extremes.
+            // The steps are sorted by score, so the first and the last one of a bin have its extreme scores.
             let steps: Vec<&Step> = self
                 .steps
                 .iter()
@@ -343,7 +341,7 @@ impl View {
         bins.collect()
     }
 
-    /// Counts the right and the wrong steps in `bins` equally wide bins of `[0, 1]`.
+    /// Returns the numbers of right and of wrong steps in `bins` bins of equal width on `[0, 1]`.
     #[must_use]
     pub fn histogram(&self, bins: usize) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); bins];
@@ -359,15 +357,15 @@ impl View {
     }
 }
 
-/// Whether the last score is lower than all others; `None` for fewer than two scores.
+/// Returns whether the last score is lower than all others; `None` for fewer than two scores.
 fn drifts(scores: &[f32]) -> Option<bool> {
     let (last, others) = scores.split_last()?;
     (!others.is_empty()).then(|| others.iter().all(|other| last < other))
 }
 
-/// Returns the entropy of a yes or no with probability `p`, in bits.
+/// Returns the entropy of an event with probability `p`, in bits.
 fn entropy(p: f64) -> f64 {
-    // The limit of p log p at 0 is 0, but f64 would give NaN.
+    // p log p tends to 0 at p = 0, where f64 gives NaN.
     let [yes, no] = [p, 1.0 - p].map(|p| if p > 0.0 { -p * p.log2() } else { 0.0 });
     yes + no
 }

@@ -1,5 +1,5 @@
-//! Comparisons of each strategy with the baseline: at equal accuracy, how many times fewer tokens
-//! and seconds; at equal cost, how many points more.
+//! Comparisons of each cell with the baseline: how many times fewer tokens and seconds it needs at equal accuracy,
+//! and how many points more accurate it is at equal cost.
 
 use beamgen::eval::curve::{Cost, cost_of, position};
 use beamgen::eval::metrics::bootstrap_bounds;
@@ -7,22 +7,21 @@ use serde::Serialize;
 
 use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 
-/// A kind of cost that two cells are compared by.
+/// A kind of cost, as a mean over problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Axis {
-    /// Tokens that the generator sampled.
+    /// Tokens that the generator sampled, without those that the scorer read.
     Generated,
-    /// Sampled tokens and tokens that the scorer read.
+    /// The sampled tokens plus the tokens that the scorer read.
     Tokens,
-    /// Wall-clock seconds of the run, divided by its problems.
+    /// The wall-clock seconds of the run divided by the number of problems.
     Seconds,
 }
 
 impl Axis {
     pub(super) const ALL: [Self; 3] = [Self::Generated, Self::Tokens, Self::Seconds];
 
-    /// Returns the name of the cost in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Generated => "generated",
@@ -40,20 +39,20 @@ impl Axis {
     }
 }
 
-/// The cost of the baseline at equal accuracy, as a multiple of a cell's cost.
+/// The factor of cost: the baseline's cost at the accuracy of a cell, divided by the cell's cost.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fewer {
     pub axis: Axis,
-    /// The estimate of the multiple, always between `low` and `high`.
+    /// The estimated factor, between `low` and `high`.
     pub factor: f64,
-    /// The kind of bound, if the factor is one: `at-most` if the baseline's cheapest point is as
-    /// accurate already, `more-than` if no point of the baseline is as accurate.
+    /// Tells that `factor` is only a bound: `at-most` if the cheapest point of the baseline is already as accurate,
+    /// `more-than` if no point is as accurate. `None` for an estimate between two points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// The lower end of the 95 % bootstrap interval; 0 if the baseline's cheapest point may be as
-    /// accurate already.
+    /// The lower end of the 95 % bootstrap interval. It is 0 if the baseline's cheapest point may be as accurate as
+    /// the cell.
     pub low: f64,
-    /// The upper end; infinite (`null`) if the baseline may never be as accurate.
+    /// The upper end of the interval. It is infinite (`null` in JSON) if the baseline may never be as accurate.
     pub high: f64,
 }
 
@@ -71,8 +70,8 @@ pub(super) struct Points {
     pub difference: f64,
     pub low: f64,
     pub high: f64,
-    /// The nearest end of the baseline's curve, which was used because the cost is beyond the
-    /// curve.
+    /// The label of the baseline's cheapest or most expensive cell if the cost is beyond this end of the curve;
+    /// `None` if the cost is between two points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against_end: Option<String>,
 }
@@ -84,18 +83,18 @@ pub(super) struct Answer {
     pub name: String,
     pub run: String,
     pub accuracy: f64,
-    /// The factors by kind of cost; kinds without costs are left out.
+    /// The factor of each kind of cost; a kind with a cost of 0 is left out.
     pub fewer: Vec<Fewer>,
     pub points: Vec<Points>,
 }
 
-/// Compares the cells `others` of a set with the baseline, whose cells are sorted by N.
+/// Compares each cell of `others` with the baseline, given by its cells on the same set.
 pub(super) fn answers(
     set: &str,
     baseline: &[&Measured<'_>],
     others: &[&Measured<'_>],
 ) -> Vec<Answer> {
-    // A bench without a baseline has no comparisons.
+    // A bench may have no baseline.
     if baseline.is_empty() {
         return Vec::new();
     }
@@ -118,8 +117,8 @@ pub(super) fn answers(
         .collect()
 }
 
-/// Returns how much more the baseline spends for the accuracy of `cell`; `None` if a cost is 0,
-/// since no cost is a multiple of 0.
+/// Returns the factor of cost between the baseline and `cell`. Returns `None` if a cost is 0, since the ratio of the
+/// costs is not defined then.
 fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<Fewer> {
     // By problem: accuracy and cost of every point of the baseline, then those of the cell.
     let columns: Vec<[&[f64]; 2]> = baseline
@@ -135,7 +134,7 @@ fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<
             Some((factor, None)) => (factor, factor),
             Some((factor, Some(Bound::AtMost))) => (0.0, factor),
             Some((factor, Some(Bound::MoreThan))) => (factor, f64::INFINITY),
-            // A resampled set may have a cost of 0; then nothing is known.
+            // If a resampled set has a cost of 0, the factor may be anything.
             None => (0.0, f64::INFINITY),
         }
     })?;
@@ -148,8 +147,8 @@ fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<
     })
 }
 
-/// Computes the factor on some problems, with the kind of bound if it is one. The last column is
-/// the cell, all others are the baseline.
+/// Computes the factor on some of the problems, and the kind of bound if it is only a bound. The last column is the
+/// cell, and the others are the baseline's points.
 fn factor(columns: &[[&[f64]; 2]], problems: &[usize]) -> Option<(f64, Option<Bound>)> {
     let mut points: Vec<(f64, f64)> = columns
         .iter()
@@ -159,7 +158,7 @@ fn factor(columns: &[[&[f64]; 2]], problems: &[usize]) -> Option<(f64, Option<Bo
         return None;
     }
     let (cost, accuracy) = points.pop()?;
-    // A resampled set of problems may change the order of the baseline's points.
+    // The order of the baseline's points by cost may differ on resampled problems.
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     Some(match cost_of(&points, accuracy)? {
         Cost::About(there) => (there / cost, None),
@@ -168,7 +167,7 @@ fn factor(columns: &[[&[f64]; 2]], problems: &[usize]) -> Option<(f64, Option<Bo
     })
 }
 
-/// Returns the difference in accuracy at the cost of `cell`; `None` if the baseline has no costs.
+/// Returns the difference in accuracy at the cost of `cell`, or `None` if all costs of the baseline are 0.
 fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<Points> {
     let mut by_cost: Vec<(f64, &Measured<'_>)> = baseline
         .iter()
@@ -179,7 +178,7 @@ fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option
     let costs: Vec<f64> = by_cost.iter().map(|&(cost, _)| cost).collect();
     let (below, above, share) = position(&costs, mean(axis.of(cell)))?;
     let (low, high) = (by_cost[below].1, by_cost[above].1);
-    // Interpolated problem by problem, not as a mean, so that the interval can be paired.
+    // Each problem is interpolated separately, because the paired interval needs a value for each problem.
     let between: Vec<f64> = (0..cell.right.len())
         .map(|i| (1.0 - share) * low.right[i] + share * high.right[i])
         .collect();
@@ -189,7 +188,7 @@ fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option
         difference: gain.mean,
         low: gain.low,
         high: gain.high,
-        // Beyond the ends of the curve, `position` returns the same point twice.
+        // If the cost is beyond the curve, both positions are the same end.
         against_end: (below == above).then(|| low.cell.label()),
     })
 }
@@ -201,7 +200,7 @@ mod tests {
     use super::*;
     use crate::bench::outline::Cell;
 
-    /// A cell on 4 problems of equal cost, of which the first `right` are right.
+    /// Makes a cell on 4 problems of equal cost, `right` of them right.
     fn measured(cell: &Cell, right: usize, cost: f64) -> Measured<'_> {
         Measured {
             set: 0,

@@ -1,5 +1,5 @@
-//! The best strategy for each difficulty within a budget: the compute-optimal allocation of Snell
-//! et al. (2408.03314), compared with the single strategy that is best on all problems.
+//! The compute-optimal allocation (Snell et al., arXiv 2408.03314): the best cell for each difficulty within a
+//! budget, compared with the single cell that is best on all problems.
 
 use beamgen::eval::difficulty::{Measures, best_by_bucket, best_single, bucket, held_out, members};
 use serde::Serialize;
@@ -10,11 +10,11 @@ use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Allocation {
     pub set: String,
-    /// The cell whose samples measured the difficulty.
+    /// The label of the cell whose samples give the difficulty of each problem.
     pub pool: String,
-    /// The number of these samples for each problem.
+    /// The number of samples of a problem in that cell.
     pub samples: usize,
-    /// The number of problems in each bucket, hardest first.
+    /// The number of problems in each bucket, the hardest bucket first.
     pub problems: Vec<usize>,
     pub budgets: Vec<Budget>,
 }
@@ -22,22 +22,22 @@ pub(super) struct Allocation {
 /// The choices within a budget.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Budget {
-    /// The cell whose mean spending is the budget.
+    /// The label of the cell whose mean tokens are the budget.
     pub of: String,
-    /// The mean tokens of a problem, generated and scored, over all problems.
+    /// The budget: generated and scored tokens, as a mean over all problems.
     pub tokens: f64,
     /// The choice for each bucket, made on all problems together; `null` for an empty bucket.
     pub by_bucket: Vec<Option<Choice>>,
-    /// The result of these choices on the problems that they were made on.
+    /// The result of `by_bucket` on the problems from which the choice was made.
     pub chosen: Outcome,
-    /// The best single cell, with its result on the problems that it was chosen on.
+    /// The best single cell, with its result on the problems from which it was chosen.
     pub single: Choice,
-    /// The result of choices by bucket on problems that they were not made on.
+    /// The result of choices by bucket, measured on problems outside the choice.
     pub held_out: Outcome,
-    /// The result of the single choice on problems that it was not made on.
+    /// The result of single choices, measured on problems outside the choice.
     pub held_out_single: Outcome,
-    /// The accuracy of `held_out` minus that of `held_out_single`; `low` and `high` are the ends of
-    /// its paired 95 % interval.
+    /// The accuracy of `held_out` minus that of `held_out_single`. `low` and `high` are the ends of the paired 95 %
+    /// interval.
     pub difference: f64,
     pub low: f64,
     pub high: f64,
@@ -50,7 +50,7 @@ pub(super) struct Outcome {
     pub tokens: f64,
 }
 
-/// A cell with its result on the problems that it was chosen for.
+/// A chosen cell, with its result on the problems of the choice.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Choice {
     pub name: String,
@@ -58,8 +58,8 @@ pub(super) struct Choice {
     pub tokens: f64,
 }
 
-/// Computes the choices within the mean spending of each cell of `budgets`. Budgets that no cell
-/// keeps to are left out.
+/// Computes the choices within the mean tokens of each cell in `budgets`. A budget that no choice fits into is left
+/// out.
 pub(super) fn allocation(
     set: &str,
     pool: (String, usize),
@@ -86,10 +86,10 @@ pub(super) fn allocation(
             .iter()
             .filter_map(|budget| {
                 let tokens = &budget.tokens;
-                // `None` if no cell keeps to the budget.
+                // A budget below all costs has no choice and is skipped.
                 let chosen = best_by_bucket(&candidates, tokens, &members)?;
                 let held_out = held_out(&candidates, tokens, &buckets, BOOTSTRAP_SEED)?;
-                // Paired, because both kinds of choices are measured on the same problems.
+                // Both kinds of choices have a result for each problem, so the interval is paired.
                 let difference = paired(&held_out.by_bucket.right, &held_out.single.right);
                 let choices: Vec<Option<Choice>> = members
                     .iter()
@@ -113,7 +113,7 @@ pub(super) fn allocation(
     }
 }
 
-/// Returns the mean over all problems of the choices for each bucket.
+/// Returns the result over all problems if each bucket uses its choice.
 fn together(choices: &[Option<Choice>], members: &[Vec<usize>]) -> Outcome {
     Outcome {
         accuracy: weighed(choices, members, |choice| choice.accuracy),
@@ -121,19 +121,18 @@ fn together(choices: &[Option<Choice>], members: &[Vec<usize>]) -> Outcome {
     }
 }
 
-/// Returns the mean of a value over buckets, each weighed by its number of problems.
+/// Returns the mean over buckets, weighted by their numbers of problems.
 fn weighed(choices: &[Option<Choice>], members: &[Vec<usize>], value: fn(&Choice) -> f64) -> f64 {
     let problems: usize = members.iter().map(Vec::len).sum();
     choices
         .iter()
         .zip(members)
-        // An empty bucket has neither a choice nor problems, so it adds nothing.
+        // An empty bucket has no choice, and its weight is 0.
         .map(|(choice, members)| choice.as_ref().map_or(0.0, value) * members.len() as f64)
         .sum::<f64>()
         / problems as f64
 }
 
-/// Returns a cell with its result on some problems.
 fn choice(cell: &Measured<'_>, problems: &[usize]) -> Choice {
     Choice {
         name: cell.cell.label(),

@@ -1,4 +1,4 @@
-//! Audits of a bench's chains: of the chosen chains, and of all right chains of a pool.
+//! Audits of a bench's chains: of the chosen chain of each search, and of all right chains of a pool.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Audit {
-    /// No checker, label or scorer speaks against a step of the chain.
+    /// No checker, label or scorer objects to a step of the chain.
     Sound,
     /// A checker proves a step wrong.
     Checker,
@@ -30,7 +30,7 @@ impl Audit {
         }
     }
 
-    /// Returns the letter of the finding in the column `audit` of a pool.
+    /// Returns the character of the finding in the field `audit` of a pool.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -42,18 +42,18 @@ impl Audit {
     }
 }
 
-/// The auditor of a bench's chains. Audits take `&self`, hence the cell.
+/// The auditor of a bench's chains, in a `RefCell` because audits need it mutably.
 pub(super) struct Audits(RefCell<Auditor>);
 
 impl Audits {
-    /// Returns `None` if the settings ask for no audits.
+    /// Returns `None` if the settings switch audits off.
     pub(super) fn new(auditor: Auditor) -> Option<Self> {
         (!auditor.is_off()).then(|| Self(RefCell::new(auditor)))
     }
 
     /// Returns the finding of the chosen chain.
     pub(super) fn chosen(&self, result: &ProblemResult) -> Audit {
-        // The auditor needs text and score of each step: a scorer's bound applies to every step.
+        // Scores are passed too, because an audit may have a lower bound on the score of each step.
         let steps = result.steps().into_iter();
         let steps = steps.map(|node| (node.text.as_str(), node.score));
         let mut auditor = self.0.borrow_mut();
@@ -64,14 +64,13 @@ impl Audits {
         )
     }
 
-    /// Returns the findings of all finished chains, a letter each: [`Audit::letter`] for a chain
-    /// that is `1` in `right`, `-` for others.
+    /// Returns a character for each finished chain: its [`Audit::letter`] if the chain is `1` in `right`, else `-`.
     pub(super) fn pool(&self, result: &ProblemResult, right: &str) -> String {
         let mut auditor = self.0.borrow_mut();
         let all = result.finished.iter().zip(right.bytes());
         all.map(|(chain, right)| {
             if right != b'1' {
-                // A wrong chain counts as wrong, sound or not, so its audit would be wasted time.
+                // A wrong chain counts as wrong even if its steps are sound, so it is not audited.
                 return '-';
             }
             let steps = result.tree.steps(chain.node);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::measured::{Measured, mean, paired};
 
-/// The difference in accuracy of cell `a` to cell `b`, and the ratios of their costs.
+/// The accuracy and the costs of cell `a` compared with those of cell `b`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Difference {
     pub set: String,
@@ -12,12 +12,13 @@ pub(super) struct Difference {
     pub b: String,
     pub accuracy_a: f64,
     pub accuracy_b: f64,
-    /// The accuracy of `a` minus that of `b`; `low` and `high` are the ends of its paired 95 %
-    /// interval over problems.
+    /// The accuracy of `a` minus that of `b`. `low` and `high` are the ends of the paired 95 % interval over
+    /// problems.
     pub difference: f64,
     pub low: f64,
     pub high: f64,
-    /// The cost of `a` divided by that of `b`; `None` if `b` cost nothing.
+    /// The cost of `a` divided by that of `b`, `None` if the latter is 0; the next two fields are the same for other
+    /// costs.
     pub generated_ratio: Option<f64>,
     pub tokens_ratio: Option<f64>,
     pub seconds_ratio: Option<f64>,

@@ -1,4 +1,4 @@
-//! The file `results.csv`: all raw rows as a table for other programs.
+//! The file `results.csv`, a table of all raw rows for other programs.
 
 use std::path::Path;
 
@@ -52,8 +52,8 @@ fn listed(tokens: &[u32]) -> String {
     tokens.join(" ")
 }
 
-/// Writes one line for each row, ordered by set, cell of the bench, problem and seed. A missing
-/// value is an empty field; the counts of a `_by_depth` field are separated by spaces.
+/// Writes a line for each row, sorted by set, cell, problem and seed. A missing value is an empty field. Counts of a
+/// `_by_depth` column are separated by blanks.
 pub(super) fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error> {
     let mut table = csv::Writer::from_writer(Vec::new());
     let head = COLUMNS.map(|column| column.0);
@@ -62,19 +62,18 @@ pub(super) fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error>
         let fields = COLUMNS.map(|column| shown(column.1(row)));
         table.write_record(fields).map_err(failed(path))?;
     }
-    // The whole table is built in memory, so that the file is replaced in one step.
+    // The table is built in memory, so that the file is replaced atomically.
     let bytes = table
         .into_inner()
         .map_err(|error| Error::writing(path)(error.into_error()))?;
     write_file(path, &bytes)
 }
 
-/// Makes a cell that spreadsheets and terminals show as text. Control characters become escapes,
-/// and an apostrophe goes before text that looks like a formula; numbers stay numbers. The file of
-/// rows keeps the original text.
+/// Returns a field that spreadsheets and terminals show as text. Control characters are escaped, and text that looks
+/// like a formula gets an apostrophe. Numbers stay numbers. The original text remains in the file of rows.
 fn shown(text: String) -> String {
     let cell = printable::lines(&text).into_owned();
-    // Spreadsheets evaluate cells that begin with these characters.
+    // A spreadsheet would evaluate fields that begin with these characters.
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !is_number(&cell) {
         format!("'{cell}")
     } else {
@@ -86,7 +85,7 @@ fn failed(path: &Path) -> impl Fn(csv::Error) -> Error {
     move |error| Error::writing(path)(error.into())
 }
 
-/// Whether a cell is a plain number. `parse` alone would also accept `inf` and `nan`.
+/// Returns whether a field is a plain number. `parse` alone would accept `inf` and `nan` too.
 fn is_number(cell: &str) -> bool {
     let unsigned = cell.strip_prefix(['-', '+']).unwrap_or(cell);
     unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') && cell.parse::<f64>().is_ok()

@@ -15,14 +15,13 @@ use crate::report::about::About;
 use crate::report::folder::{RESULTS, read_results, write_report, write_results};
 use crate::{Aggregated, Error};
 
-/// The key of the outline in `results.json`.
+/// The object in `results.json` that has the outline under `bench`.
 #[derive(Serialize, Deserialize)]
 struct Bench<O> {
     bench: O,
 }
 
-/// Writes `results.json` with the outline before anything is run, so that the folder explains
-/// itself from the start.
+/// Writes `results.json` with the outline before any search runs, so that an unfinished folder can be identified.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -43,7 +42,7 @@ pub(super) fn write(
     let source = folder.join(ROWS);
     let measured = measured(outline, rows, &source)?;
     let report = Report::of(outline, &measured);
-    // Figures come first, because the text links only to figures that have data.
+    // The text links to figures, and only those with data are drawn, so the figures come first.
     let plots = plots::draw(folder, outline, &measured, &report.over_n)?;
     csv::write(&folder.join("results.csv"), &measured)?;
     let text = markdown::text(about, outline, &report, &plots);
@@ -53,7 +52,7 @@ pub(super) fn write(
         &format!("Bench of {}", about.date()),
         &text,
     )?;
-    // Last, with the figures: until now the file had only the outline of `begin`.
+    // Until here `results.json` has only the outline that `begin` wrote.
     write_results(folder, about, &Bench { bench: outline }, &report)?;
     Ok((report.summary, report.aggregated))
 }
@@ -63,20 +62,20 @@ pub(super) fn write(
 pub struct Redrawn {
     /// The measurement that a folder holds.
     pub outline: Outline,
-    /// The rows of the main table, one for each cell of each set.
+    /// The rows of the main table, one for each cell on each set.
     pub summaries: Vec<Summary>,
     /// The choices of each aggregation among the scored samples of each pool.
     pub aggregated: Vec<Aggregated>,
 }
 
-/// Writes the report of a folder again from its rows and its outline.
+/// Writes the report of a folder again, from the outline and the rows in the folder.
 ///
 /// # Errors
 /// The folder has no results, or they cannot be used or written.
 pub fn redraw(folder: &Path) -> Result<Redrawn, Error> {
     let given = read_results::<Bench<Outline>>(folder)?;
     let (about, bench) = (given.about, given.outline.bench);
-    // A folder may come from elsewhere, with names that would break tables or the page.
+    // The folder may be from another source, with names that would break the tables or the page.
     if let Some(name) = bench.unfit_name() {
         return Err(Error::NoResults {
             path: folder.join(RESULTS),
@@ -99,8 +98,8 @@ mod tests {
     use super::*;
     use crate::report::folder::Given;
 
-    /// A renamed key of the settings must keep its old name as an alias, or the shipped reports can
-    /// no longer be drawn again.
+    /// If a key of the settings is renamed, the old name must stay as an alias. Otherwise the shipped reports could
+    /// not be drawn again.
     #[test]
     fn shipped_reports_can_be_drawn_again_and_have_no_undefined_figure() {
         let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results");

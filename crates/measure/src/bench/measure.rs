@@ -1,4 +1,4 @@
-//! Runs the cells of a plan that have no rows yet.
+//! Runs all searches of a plan whose rows are missing.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -22,9 +22,9 @@ use super::store::Store;
 use super::{Summary, folder};
 use crate::{About, Aggregated, Error, Watch};
 
-/// The program that runs a bench: it loads models and follows the progress.
+/// The program that runs a bench. It loads models and displays the progress.
 pub trait Host: Watch {
-    /// The error by which the program ends the bench; errors of the measurement convert into it.
+    /// The error that ends the bench in this program; every error of this crate must convert to it.
     type Error: From<Error>;
 
     /// Loads the models of these settings, and checks that the given number of problems of each set
@@ -34,20 +34,19 @@ pub trait Host: Watch {
     /// The models cannot be loaded, or a problem is too long.
     fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Self::Error>;
 
-    /// The measurement is done with these models. Does nothing by default.
+    /// Called after the last search with these models. The default does nothing.
     fn unload(&mut self, _solver: &Solver) {}
 }
 
-/// The searches of a bench after a check: their models load, and their problems fit into the
-/// context.
+/// The searches of a plan that was checked: all models load, and all problems fit into the context.
 pub struct Measurement<'a> {
     plan: &'a Plan,
     executions: Vec<Execution>,
-    /// The searches of each pair of models, as indices into `executions`.
+    /// The searches that share a pair of generator and scorer, as indices into `executions`.
     pairs: Vec<Vec<usize>>,
-    /// The inputs that the results of each cell depend on, to recognise them in a resumed bench.
+    /// The settings and model fingerprints on which the results of each cell depend. A resumed bench compares them.
     identities: Vec<Map<String, Value>>,
-    /// The pair that was loaded last, by its index, so that a bench with a single pair loads it
+    /// The models that were loaded last, with the index of their pair. A bench with one pair thus loads its models
     /// only once.
     loaded: RefCell<Option<(usize, Solver)>>,
 }
@@ -56,7 +55,7 @@ impl<'a> Measurement<'a> {
     /// Loads each pair of models once, to check the plan before any time is spent on searching.
     ///
     /// # Errors
-    /// The host's error if models cannot be loaded or a problem is too long.
+    /// The host's error, if models cannot be loaded or a problem is too long.
     pub fn new<H: Host>(plan: &'a Plan, host: &mut H) -> Result<Self, H::Error> {
         let executions = share::executions(&plan.outline.cells);
         let pairs = pairs(&executions);
@@ -68,14 +67,13 @@ impl<'a> Measurement<'a> {
             loaded: RefCell::new(None),
         };
         for pair in 0..measurement.pairs.len() {
-            // Dropped before the next pair is loaded: two pairs may not fit into memory.
+            // The models are dropped before the next pair is loaded, since both may not fit into memory.
             measurement.loaded.replace(None);
             let solver = measurement.load(pair, host)?;
             for &at in &measurement.pairs[pair] {
                 for &cell in &measurement.executions[at].cells {
                     let config = &plan.outline.cells[cell].config;
-                    // Only a loaded solver knows the resolved settings and the models'
-                    // fingerprints.
+                    // Only a loaded solver knows the resolved settings and the fingerprints of the models.
                     measurement.identities[cell] = identity(&solver, config);
                 }
             }
@@ -88,7 +86,7 @@ impl<'a> Measurement<'a> {
         let configs = self.pairs[pair]
             .iter()
             .map(|&at| &self.executions[at].config);
-        // Searches without scores run on a pair with a scorer too, so the scorer must be loaded.
+        // The searches of a pair may use a scorer or not. One search with scores suffices to need the scorer.
         let scored = configs.clone().find(|config| config.uses_scorer());
         let config = scored.or(configs.clone().next());
         let config = config.cloned().unwrap_or_default();
@@ -97,13 +95,13 @@ impl<'a> Measurement<'a> {
         host.load(config, &sets)
     }
 
-    /// The outline of the plan.
+    /// Returns the outline of the plan, which reports contain.
     #[must_use]
     pub fn outline(&self) -> &Outline {
         &self.plan.outline
     }
 
-    /// Returns the labels of the cells that are read off each search.
+    /// Returns the labels of the cells that each search measures. A search may measure several cells.
     #[must_use]
     pub fn searches(&self) -> Vec<Vec<String>> {
         self.executions
@@ -112,9 +110,9 @@ impl<'a> Measurement<'a> {
             .collect()
     }
 
-    /// Measures everything, in memory or into a results folder. The report is written when all
-    /// searches are done. A folder with rows is continued if `resume` is set, and refused
-    /// otherwise. A cancelled measurement returns what it has.
+    /// Runs all missing searches, in memory or into a results folder, and then writes the report. If the folder has
+    /// rows, `resume` must be true, otherwise the call fails. A cancelled call returns the rows so far and writes no
+    /// report.
     ///
     /// # Errors
     /// The rows of the folder were made under other settings, the models cannot be loaded again, a
@@ -131,7 +129,7 @@ impl<'a> Measurement<'a> {
             Some(path) => Store::in_folder(path, resume)?,
             None => Store::in_memory(),
         };
-        // All cells are checked before anything is written, so a refused call changes no file.
+        // All cells are checked before the first file is written, so that a refused call changes nothing.
         self.each_cell(&mut |set, cell, identity| store.check(set, cell, identity))?;
         let outline = self.outline();
         if let Some(path) = folder {
@@ -140,7 +138,7 @@ impl<'a> Measurement<'a> {
         let (done, total) = self.run(&mut store, host, cancel)?;
         let rows = store.finish()?;
         let (summaries, aggregated) = match folder {
-            // A cancelled bench has incomplete cells, so no report is written.
+            // A cancelled bench has incomplete cells, so there is no report to write.
             _ if done < total => (super::summaries_so_far(outline, &rows), Vec::new()),
             Some(path) => folder::write(path, about, outline, &rows)?,
             None => super::tables(outline, &rows)?,
@@ -154,8 +152,8 @@ impl<'a> Measurement<'a> {
         })
     }
 
-    /// Runs the searches that the store has no rows of; returns the numbers of searches done and to
-    /// do.
+    /// Runs the searches whose rows are missing in the store. Returns the numbers of finished searches and of all
+    /// that were missing.
     fn run<H: Host>(
         &self,
         store: &mut Store,
@@ -168,13 +166,13 @@ impl<'a> Measurement<'a> {
         let work = all.iter().map(|(_, series)| series.work()).sum();
         host.begin(total, "problems", work);
         let mut done = 0;
-        // Taken out of the cell: the searches need the solver mutably.
+        // The searches need the solver mutably, so it is taken out of the `RefCell`.
         let mut loaded = self.loaded.take();
         for (number, (pair, series)) in all.iter().enumerate() {
             let mut solver = match loaded.take() {
                 Some((there, solver)) if there == *pair => solver,
                 other => {
-                    // The old pair is dropped here, before the next one needs memory.
+                    // The old models are dropped before the next ones are loaded.
                     if let Some((_, solver)) = other {
                         host.unload(&solver);
                     }
@@ -184,7 +182,7 @@ impl<'a> Measurement<'a> {
             let name = format!("{}/{} {}", number + 1, all.len(), series.name());
             host.part(&name, series.work_each());
             done += series.measure(&mut solver, store, host, cancel)?;
-            // Kept for the next series, which usually runs on the same pair.
+            // The next series usually needs the same models.
             loaded = Some((*pair, solver));
             if cancel.is_cancelled() {
                 break;
@@ -196,13 +194,12 @@ impl<'a> Measurement<'a> {
         Ok((done, total))
     }
 
-    /// Returns the searches to run with their pairs of models. A pair that is loaded already comes
-    /// first.
+    /// Returns the series of searches to run, each with the index of its pair. The pair that is loaded comes first.
     fn series(&self, store: &Store) -> Vec<(usize, Series<'_>)> {
         let outline = &self.plan.outline;
         let first = self.loaded.borrow().as_ref().map(|&(pair, _)| pair);
         let mut order: Vec<usize> = (0..self.pairs.len()).collect();
-        // The sort is stable: only the loaded pair moves, to the front.
+        // The sort is stable, so only the loaded pair changes its place.
         order.sort_by_key(|&pair| first != Some(pair));
         let mut all = Vec::new();
         for pair in order {
@@ -219,7 +216,6 @@ impl<'a> Measurement<'a> {
         all
     }
 
-    /// Calls `visit` with set, label and identity of every cell.
     fn each_cell(
         &self,
         visit: &mut dyn FnMut(&str, &str, &RunHeader) -> Result<(), Error>,
@@ -243,26 +239,24 @@ impl<'a> Measurement<'a> {
 pub struct Outcome {
     /// The number of searches that are done.
     pub done: usize,
-    /// The number of searches to do, without those that earlier calls did.
+    /// The number of searches whose rows were missing when the call began.
     pub total: usize,
-    /// The raw rows of the folder or the memory, earlier ones included.
+    /// All rows in the folder or in memory, including those of earlier calls.
     pub rows: Vec<Row>,
-    /// The table of cells. In a cancelled bench, only cells with rows.
+    /// The summary of each cell; in a cancelled bench only of cells with rows.
     pub summaries: Vec<Summary>,
-    /// The choices of each aggregation among the scored samples of each pool; empty in a cancelled
-    /// bench.
+    /// The choices of each aggregation among the scored samples of each pool; empty if the bench was cancelled.
     pub aggregated: Vec<Aggregated>,
 }
 
-/// A search over a set with a seed.
+/// The searches of one execution over a set, with one seed.
 struct Series<'a> {
     plan: &'a Plan,
     set: usize,
     execution: &'a Execution,
     seed: u64,
-    /// The labels of the cells that are read off the search.
     labels: Vec<String>,
-    /// The problems of which at least one cell has no row.
+    /// The problems for which the row of at least one cell is missing.
     todo: Vec<&'a Problem>,
 }
 
@@ -298,7 +292,7 @@ impl<'a> Series<'a> {
         format!("{set} {}", self.labels.join(", "))
     }
 
-    /// Estimates the work of a problem by its number of chains.
+    /// Estimates the work for a problem by the number of its chains.
     fn work_each(&self) -> f64 {
         self.execution.config.search.chains() as f64
     }
@@ -313,12 +307,12 @@ impl<'a> Series<'a> {
         if config.uses_scorer() {
             return request;
         }
-        // The loaded pair may have a scorer for other searches, which this search must not use.
+        // The solver may have a scorer for other searches of its pair; this strategy ignores it.
         let search = config.search.clone();
         request.custom_strategy("without scores", move |_| search.build(false))
     }
 
-    /// Runs the search; returns the number of problems done.
+    /// Runs the missing searches and returns how many finished.
     fn measure(
         &self,
         solver: &mut Solver,
@@ -342,7 +336,7 @@ impl<'a> Series<'a> {
         };
         let problems = self.todo.iter().take_while(|_| !cancel.is_cancelled());
         let requests = problems.map(|&problem| self.request(problem).cancel(cancel.clone()));
-        // Both callbacks of the solver need the watcher.
+        // Two callbacks of the solver borrow the watcher mutably.
         let watch = RefCell::new(watch);
         let mut failure = None;
         solver
@@ -350,7 +344,7 @@ impl<'a> Series<'a> {
                 requests,
                 &mut |event| watch.borrow_mut().event(&event),
                 &mut |result| {
-                    // A cancelled search gets no row, so a resumed bench runs it again.
+                    // A cancelled search gets no row, so that a resumed bench runs it again.
                     if result.stopped.is_some() {
                         return ControlFlow::Continue(());
                     }
@@ -371,20 +365,20 @@ impl<'a> Series<'a> {
     }
 }
 
-/// The state while the results of a series come in.
+/// The state of a series while the results of its searches arrive in any order.
 struct Taking<'a> {
     series: &'a Series<'a>,
     parts: Vec<u32>,
     audits: Option<Audits>,
     store: &'a mut Store,
-    /// The time of scoring so far.
+    /// The time that the scorer took so far in this series, in seconds.
     score_seconds: f64,
     started: Instant,
     done: usize,
 }
 
 impl Taking<'_> {
-    /// Adds a row for each cell; returns whether the first cell's answer is right.
+    /// Adds a row for each cell of the search. Returns whether the answer of the first cell is right.
     fn take(&mut self, result: &ProblemResult) -> Result<bool, Error> {
         let Series {
             plan,
@@ -401,7 +395,7 @@ impl Taking<'_> {
                 reason: error.to_string(),
             });
         }
-        // Searches overlap, so a row has the time since the stretch began, not since its own start.
+        // Searches run concurrently, so a row has the time since the start of the series, not of its own search.
         let wall = self.started.elapsed().as_secs_f64();
         self.score_seconds += result.ledger.seconds.score;
         let mut first = None;
@@ -411,15 +405,14 @@ impl Taking<'_> {
             let mut row = Row::new(set, cell, seed, &read, without_scores);
             row.part = part;
             row.audit = self.audits.as_ref().map(|audits| audits.chosen(&read));
-            // A cell without scores is not charged for scores that another cell of the search
-            // needs.
+            // Scores that only other cells of the search need are not charged to a cell without scores.
             row.wall = microseconds(if row.without_scores {
                 (wall - self.score_seconds).max(0.0)
             } else {
                 wall
             });
             first.get_or_insert(row.correct);
-            // The chains are the same for all cells, so only the first row keeps them.
+            // All cells of a search have the same chains, so only the first row stores them.
             if execution.pool && at == execution.cells[0] {
                 let mut chains = Chains::of(result);
                 if let Some(audits) = &self.audits {
@@ -427,7 +420,7 @@ impl Taking<'_> {
                 }
                 row.chains = Some(chains);
             }
-            // A resumed bench may lack the rows of only some cells of a search.
+            // After a crash, only some cells of a search may have their rows.
             if !self.store.has(set, &cell.label(), seed, &row.id) {
                 self.store.add(row)?;
             }
@@ -437,11 +430,10 @@ impl Taking<'_> {
     }
 }
 
-/// Groups searches by the pair of models that they run on. Searches without scores also run on a
-/// pair with a scorer.
+/// Groups searches by the pair of models that they need. A search without scores may use a pair with any scorer.
 fn pairs(executions: &[Execution]) -> Vec<Vec<usize>> {
     let mut all: Vec<(Config, Vec<usize>)> = Vec::new();
-    // Searches with scores come first, so that those without find a pair to join.
+    // Searches with scores come first, so that those without scores can join their pairs.
     let (scored, unscored): (Vec<usize>, Vec<usize>) =
         (0..executions.len()).partition(|&at| executions[at].config.uses_scorer());
     for at in scored.into_iter().chain(unscored) {
@@ -459,15 +451,15 @@ fn pairs(executions: &[Execution]) -> Vec<Vec<usize>> {
             None => all.push((models, vec![at])),
         }
     }
-    // Restores the order of the bench within each pair.
+    // The members of a pair return to the order of the bench.
     for (_, members) in &mut all {
         members.sort_unstable();
     }
     all.into_iter().map(|(_, members)| members).collect()
 }
 
-/// Keeps the settings that decide which models are loaded and how they run, and resets those of a
-/// request. Prompts are kept: they decide which problems are too long.
+/// Returns the settings that decide which models are loaded and how they run. Settings that each request may change
+/// are reset to defaults. Prompts are kept, because they decide which problems are too long.
 fn models(config: &Config) -> Config {
     let mut same = config.clone();
     same.search = SearchConfig {
@@ -475,7 +467,7 @@ fn models(config: &Config) -> Config {
         ..SearchConfig::default()
     };
     let defaults = Config::default().generator;
-    // Seed and sampling belong to a request, so they need no models of their own.
+    // Each request sets its own seed and sampling.
     same.generator.seed = defaults.seed;
     same.generator.sampling = defaults.sampling;
     same
@@ -484,20 +476,20 @@ fn models(config: &Config) -> Config {
 fn without_scorer(config: &Config) -> Config {
     let mut same = config.clone();
     let models = &mut same.models;
-    // The files of a scorer have no influence on searches without scores.
+    // The files of a scorer do not influence searches without scores.
     models.scorer = ScorerKind::None;
     (models.prm, models.prm_reference, models.prm_format) = (None, None, None);
     same
 }
 
-/// Returns the inputs that the results of a cell depend on. They are the same whether the cell has
-/// a search of its own or is read off another cell's search.
+/// Returns the inputs on which the results of a cell depend. The inputs are equal whether a cell has its own search
+/// or shares that of another cell.
 fn identity(solver: &Solver, config: &Config) -> Map<String, Value> {
     let mut identity = solver.identity_of(&config.settings());
     if !config.uses_scorer()
         && let Some(Value::Object(models)) = identity.get_mut("models")
     {
-        // The pair may have a scorer for other cells, which has no influence on this one.
+        // The scorer was loaded for other cells and has no influence on this one.
         models.insert("scorer".to_owned(), ScorerKind::None.name().into());
         for unused in ["prm", "reference", "prm_format"] {
             models.shift_remove(unused);

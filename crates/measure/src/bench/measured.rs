@@ -1,4 +1,4 @@
-//! Summaries of rows: a cell on a set, over all problems and seeds.
+//! The values of a cell on a set, computed from its rows over all problems and seeds.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,18 +12,18 @@ use super::summary::Summary;
 use crate::Error;
 pub(super) use crate::intervals::{BOOTSTRAP_SEED, interval, paired};
 
-/// A cell on a set. Vectors have an entry per problem, in the set's order: the mean over seeds.
+/// A cell on a set. The vectors of numbers have a mean over seeds for each problem, in the set's order.
 pub(super) struct Measured<'a> {
     pub set: usize,
     pub cell: &'a Cell,
-    /// The rows by problem, then by seed.
+    /// The rows of each problem, in the order of seeds.
     pub rows: Vec<Vec<&'a Row>>,
     pub right: Vec<f64>,
     pub generated: Vec<f64>,
-    /// Generated and scored tokens together.
+    /// Generated plus scored tokens, the cost of both models.
     pub tokens: Vec<f64>,
-    /// Shares of the wall-clock time, in seconds. Their mean is the time of the run divided by its
-    /// problems.
+    /// The problems' shares of the wall-clock time in seconds. The mean of the shares is the time of the run divided
+    /// by the number of problems.
     pub seconds: Vec<f64>,
 }
 
@@ -35,15 +35,15 @@ impl<'a> Measured<'a> {
             (row.ledger.generated_tokens + row.ledger.scored_tokens) as f64
         });
         let mut seconds = by_problem(&rows, |row| row.ledger.seconds.total());
-        // Problems run at the same time, so their own seconds add up to more or less than the time
-        // of the run; scaled, they add up to it.
+        // Problems run concurrently, so the sum of their own seconds differs from the time of the run. The scale
+        // makes both equal.
         let scale = wall(&rows)
             / rows
                 .iter()
                 .flatten()
                 .map(|row| row.ledger.seconds.total())
                 .sum::<f64>();
-        // Searches that booked no time at all have no scale.
+        // If all seconds are 0, the scale is not finite and is not applied.
         if scale.is_finite() {
             for seconds in seconds.iter_mut() {
                 *seconds *= scale;
@@ -60,7 +60,6 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// Returns N, the number of chains per problem.
     pub(super) fn n(&self) -> usize {
         self.cell.n()
     }
@@ -69,7 +68,7 @@ impl<'a> Measured<'a> {
         interval(&self.right)
     }
 
-    /// Returns the mean of a value over all rows.
+    /// Returns the mean of a value over all rows, that is over problems and seeds.
     pub(super) fn mean(&self, value: impl Fn(&Row) -> f64) -> f64 {
         let all = self.rows.iter().flatten();
         all.map(|row| value(row)).sum::<f64>() / self.rows.iter().flatten().count() as f64
@@ -81,7 +80,7 @@ impl<'a> Measured<'a> {
         for row in self.rows.iter().flatten() {
             ledger.add(&Spent::new(&row.ledger, 0.0));
         }
-        // Problems share the machine, so the sum of their own seconds is not the time of the run.
+        // Problems share the machine, so the time of the run is not the sum of their seconds.
         ledger.seconds = wall(&self.rows);
         let config = &self.cell.config;
         Summary {
@@ -106,7 +105,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// Returns the mean of a value over the seeds of each problem.
+/// Returns the mean of a value over the seeds, for each problem.
 fn by_problem(rows: &[Vec<&Row>], value: impl Fn(&Row) -> f64) -> Vec<f64> {
     rows.iter()
         .map(|rows| rows.iter().map(|row| value(row)).sum::<f64>() / rows.len() as f64)
@@ -117,13 +116,12 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Returns the mean over some problems, given by their indices.
 pub(super) fn mean_over(values: &[f64], problems: &[usize]) -> f64 {
     problems.iter().map(|&i| values[i]).sum::<f64>() / problems.len() as f64
 }
 
-/// Returns the wall-clock time of all uninterrupted stretches, in seconds. A stretch lasts until
-/// its last result: the time after that, in a killed run, is not counted.
+/// Returns the wall-clock time of the run in seconds, the sum over all uninterrupted stretches. A stretch ends with
+/// its last result, so the time between this and a kill is not counted.
 fn wall(rows: &[Vec<&Row>]) -> f64 {
     let mut stretches: HashMap<(u64, u32), f64> = HashMap::new();
     for row in rows.iter().flatten() {
@@ -131,14 +129,13 @@ fn wall(rows: &[Vec<&Row>]) -> f64 {
         *last = last.max(row.wall);
     }
     let mut seconds: Vec<f64> = stretches.into_values().collect();
-    // Sorted before they are added: the order of a hash map changes from run to run, and with it
-    // the rounding of the sum.
+    // Sorting fixes the order of addition. The order of a hash map is different in each process and would change the
+    // rounding.
     seconds.sort_by(f64::total_cmp);
     seconds.iter().sum()
 }
 
-/// Groups the rows of a finished bench, by set and then by cell. Rows of other benches in the
-/// folder are ignored.
+/// Groups the rows of a finished bench by set and cell. Rows that the outline does not have are ignored.
 pub(super) fn measured<'a>(
     outline: &'a Outline,
     rows: &'a [Row],
@@ -167,7 +164,7 @@ pub(super) fn measured<'a>(
         .collect()
 }
 
-/// Groups the rows of an unfinished bench: cells with any row, on the problems with any row.
+/// Groups the rows of an unfinished bench. Cells and problems without rows are left out.
 pub(super) fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<Measured<'a>> {
     let rows = by_key(rows);
     cells(outline)
@@ -179,7 +176,7 @@ pub(super) fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<
                     .copied()
                     .collect()
             });
-            // Means are over the problems with rows, not over all problems of the set.
+            // Means are over the problems with rows.
             let some: Vec<Vec<&Row>> = all.filter(|rows| !rows.is_empty()).collect();
             (!some.is_empty()).then(|| Measured::new(set, cell, some))
         })
@@ -191,7 +188,7 @@ fn cells(outline: &Outline) -> impl Iterator<Item = (usize, &Cell)> {
 }
 
 fn seeds(outline: &Outline, cell: &Cell) -> impl Iterator<Item = u64> + use<> {
-    // The seeds that `Series::new` runs: the cell's own and those after it.
+    // The seed of the cell and the following ones, as `Series::new` uses them.
     let first = cell.config.generator.seed;
     (0..outline.seeds).map(move |offset| first.wrapping_add(offset))
 }

@@ -1,4 +1,4 @@
-//! The outline of a bench: problem sets, and cells (a run at a number of chains).
+//! The outline of a bench: sets of problems, and cells. A cell is a run at one number of chains.
 
 use std::path::Path;
 
@@ -9,25 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::printable;
 
-/// The outline of a bench, without the texts of problems: everything that a report needs besides
-/// the rows.
+/// The description of a bench without the texts of problems. A report is computed from the outline and the rows only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outline {
-    /// The number of seeds of each cell: the seed of its settings and those after it.
+    /// The number of seeds of each cell, which are consecutive and start at the seed of its settings.
     pub seeds: u64,
-    /// The sets of problems, each solved by every cell.
+    /// The sets of problems. Every cell solves every set.
     pub sets: Vec<SetOutline>,
-    /// The cells, each measured on each set.
+    /// The cells, in the order of tables and figures. Every cell is measured on every set.
     pub cells: Vec<Cell>,
-    /// The run with which all other runs are compared.
+    /// The name of the run with which all others are compared; `None` for no comparison.
     pub baseline: Option<String>,
-    /// Pairs of cells, by index, whose accuracies are compared.
+    /// The pairs of cells to compare, as indices into `cells`.
     pub compare: Vec<(usize, usize)>,
-    /// Groups of runs with figures of their own; if empty, each figure has all runs.
+    /// The groups of runs that get their own figures. Without groups, every figure shows all runs.
     pub plots: Vec<PlotOutline>,
 }
 
-/// A group of runs with figures of its own.
+/// A group of runs that are shown together in figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlotOutline {
     /// The name of the group.
@@ -36,7 +35,7 @@ pub struct PlotOutline {
     pub runs: Vec<String>,
 }
 
-/// A set of problems, identified by its fingerprint.
+/// A set of problems: its name, its origin and the ids of its problems.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetOutline {
     /// The name of the set.
@@ -68,7 +67,7 @@ impl SetOutline {
         let stem = path.map_or("sample".into(), |path| {
             path.file_stem().unwrap_or_default().to_string_lossy()
         });
-        // The name of a file may have characters that reports cannot show.
+        // A file name may contain characters that reports cannot show.
         let name = stem.replace(|c: char| !is_fit_name(c.encode_utf8(&mut [0; 4])), "_");
         Self::new(&name, &problems.source, problems, count)
     }
@@ -79,18 +78,18 @@ impl SetOutline {
 pub struct Cell {
     /// The name of the run.
     pub run: String,
-    /// The settings of the run, with N.
+    /// The settings of the run at this N.
     pub config: Config,
 }
 
 impl Cell {
-    /// Returns N, the number of chains per problem.
+    /// Returns N, which some strategies fix whatever the settings say.
     #[must_use]
     pub fn n(&self) -> usize {
         self.config.search.chains()
     }
 
-    /// Returns the name of the cell in tables, such as `beam@16`.
+    /// Returns the name of the cell in tables, for example `beam@16`.
     #[must_use]
     pub fn label(&self) -> String {
         format!("{}@{}", self.run, self.n())
@@ -137,7 +136,7 @@ impl Outline {
     }
 }
 
-/// Returns each name once, in the order of first occurrence.
+/// Returns the names without repetitions, in the order of their first occurrence.
 pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for name in names {
@@ -148,21 +147,21 @@ pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str>
     seen
 }
 
-/// The error text for a name of a set, run or plot that tables, figures or Markdown cannot show.
+/// The message for a name of a set, run or plot that cannot be shown in tables, figures or Markdown.
 pub const UNFIT_NAME: &str =
     "a name cannot have control characters, direction marks or any of < > | `";
 
-/// Whether tables, figures and Markdown can show a name unchanged.
+/// Returns whether tables, figures and Markdown can show `name` unchanged.
 #[must_use]
 pub fn is_fit_name(name: &str) -> bool {
     !name.contains(|c: char| printable::acts(c) || "\n\t<>|`".contains(c))
 }
 
-/// Whether these settings only sample whole chains and choose among them: every search key besides
-/// those of plain sampling is at its default.
+/// Returns whether the settings only sample whole chains and choose among them. Every search key that this does not
+/// need must have its default.
 pub(super) fn is_plain(config: &Config) -> bool {
     let neutral = SearchConfig::default();
-    // Compared as a whole, so that a search with a new, unknown key is not considered plain.
+    // The comparison covers all keys, so a search with a key that this function does not know is not plain.
     let mut rest = config.search.clone();
     rest.strategy = neutral.strategy;
     rest.n = neutral.n;

@@ -1,6 +1,5 @@
-//! Accuracy and the reward model's own score over N, and the point where they diverge. Beyond that
-//! N, a wider search finds chains that only the reward model considers right (over-optimisation,
-//! Gao et al., 2210.10760).
+//! Accuracy and mean reward as functions of N, and the N at which they diverge. Above that N, a search finds more
+//! chains that only the reward model considers right (over-optimisation; Gao et al., arXiv 2210.10760).
 
 use beamgen::eval::metrics::Interval;
 use beamgen::scorer::ScorerKind;
@@ -9,40 +8,39 @@ use serde::Serialize;
 use super::measured::{Measured, interval, mean, paired};
 use super::outline::distinct;
 
-/// A run in which a reward model chose, over its numbers of chains.
+/// The curve of a run whose answers a reward model chose, over N.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct OverN {
     pub set: String,
     pub run: String,
-    /// The points by rising N, at least two.
+    /// The points of the curve, sorted by N. One point would not be a curve, so there are at least two.
     pub points: Vec<Point>,
     pub turning: Option<Turning>,
 }
 
-/// The figures at a number of chains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Point {
     pub n: usize,
     pub accuracy: Interval,
-    /// The mean score of the chosen chain; a search without an answer counts as 0.
+    /// The mean score of the chosen chain; a search without a chosen chain counts as 0.
     pub reward: Interval,
-    /// The accuracy minus that at the smallest N, paired by problem.
+    /// The accuracy minus that at the smallest N, with a paired interval over problems.
     pub gain: Interval,
 }
 
-/// The N of the highest accuracy, if a larger N loses accuracy while the reward does not fall.
+/// The N with the highest accuracy, if at a larger N the accuracy is lower and the reward is not.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Turning {
     pub n: usize,
     /// The larger N at which accuracy is lowest.
     pub lost_at: usize,
-    /// The accuracy there minus the highest one; the whole paired interval is below 0.
+    /// The accuracy at `lost_at` minus that at `n`. The whole paired interval is below 0.
     pub lost: Interval,
 }
 
 impl OverN {
-    /// Makes the curves of one set's `cells`. Runs with a single N or without a reward model are
-    /// left out.
+    /// Makes the curves of the runs in `cells`, which are of one set. A run with only one N, or without a reward
+    /// model, has none.
     pub(super) fn all(set: &str, cells: &[&Measured<'_>]) -> Vec<Self> {
         let runs = distinct(cells.iter().map(|cell| cell.cell.run.as_str()));
         runs.into_iter()
@@ -61,7 +59,7 @@ impl OverN {
     }
 }
 
-/// The values of a cell by problem.
+/// The values of a cell, each with one number for each problem.
 struct Column {
     n: usize,
     right: Vec<f64>,
@@ -69,8 +67,8 @@ struct Column {
 }
 
 impl Column {
-    /// Returns `None` if no reward model scored the chains. The exact checker is not a reward
-    /// model: its scores are the truth.
+    /// Returns `None` if no reward model scored the chains. The exact checker does not count, because its scores are
+    /// the truth.
     fn of(cell: &Measured<'_>) -> Option<Self> {
         let mut rows = cell.rows.iter().flatten();
         let is_judged = cell.cell.config.models.scorer != ScorerKind::Exact
@@ -95,15 +93,15 @@ impl Column {
         }
     }
 
-    /// Returns the accuracy minus that of `other`, paired by problem.
+    /// Returns the accuracy minus that of `other`, with a paired interval over problems.
     fn less(&self, other: &Self) -> Interval {
         paired(&self.right, &other.right)
     }
 }
 
-/// Finds the turning point of a run, whose `columns` are sorted by N.
+/// Finds the turning point of a run. `columns` must be sorted by N.
 fn turning(columns: &[Column]) -> Option<Turning> {
-    // Only a higher accuracy replaces the best, so ties keep the smaller N.
+    // Only a higher accuracy replaces the best one, so in a tie the smaller N stays.
     let mut best = 0;
     for at in 1..columns.len() {
         if mean(&columns[at].right) > mean(&columns[best].right) {
@@ -113,7 +111,7 @@ fn turning(columns: &[Column]) -> Option<Turning> {
     let (best, later) = (&columns[best], &columns[best + 1..]);
     let lost = later.iter().filter_map(|column| {
         let lost = column.less(best);
-        // Beyond noise: the whole paired interval is below 0.
+        // An interval below 0 excludes chance as the reason for the loss.
         let is_over = lost.high < 0.0 && mean(&column.reward) >= mean(&best.reward);
         is_over.then_some(Turning {
             n: best.n,
@@ -128,7 +126,7 @@ fn turning(columns: &[Column]) -> Option<Turning> {
 mod tests {
     use super::*;
 
-    /// A cell on 100 problems of which the first `right` are right, with the same reward for all.
+    /// Makes a column of 100 problems, `right` of them right, all with the same reward.
     fn column(n: usize, right: usize, reward: f64) -> Column {
         Column {
             n,

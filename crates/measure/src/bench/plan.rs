@@ -1,4 +1,4 @@
-//! The plan of a bench: its outline and the texts of its problems.
+//! The plan of a bench: the outline and the problems with their texts.
 
 use beamgen::Config;
 use beamgen::eval::Problems;
@@ -8,13 +8,13 @@ use beamgen::strategy::StrategyName;
 use super::outline::{Cell, Outline, SetOutline};
 use crate::Error;
 
-/// The strategies to compare if none is named.
+/// The strategies that are compared by default.
 const STRATEGIES: [&str; 4] = ["single", "majority", "best-of-n", "beam"];
 
 /// A bench, ready to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The outline: sets, cells and comparisons.
+    /// The sets, cells and comparisons, which the report contains.
     pub outline: Outline,
     /// The problems of each set of the outline.
     pub problems: Vec<Problems>,
@@ -37,7 +37,7 @@ impl Plan {
             unscored_unless_needed(&mut config);
             let scorer = config.models.scorer;
             let is_one_of_several = scorers.iter().any(|&other| other != scorers[0]);
-            // With several scorers, the name of a strategy alone would be ambiguous.
+            // With several scorers, the name of the strategy alone would be ambiguous.
             let run = if is_one_of_several && scorer != ScorerKind::None {
                 format!("{scorer} {}", strategy.name())
             } else {
@@ -53,8 +53,7 @@ impl Plan {
             compare: Vec::new(),
             plots: Vec::new(),
         };
-        // Plain sampling with a reward model's choice is what other strategies are measured
-        // against.
+        // The default baseline is plain sampling with the choice of a reward model.
         outline.baseline = outline.first_best_of_n();
         Ok(Self {
             outline,
@@ -62,12 +61,12 @@ impl Plan {
         })
     }
 
-    /// Checks that a report can be made of the plan's rows.
+    /// Checks, before any search, that a report can be written.
     ///
     /// # Errors
-    /// A problem has no answer to compare with, or a path is not valid UTF-8.
+    /// A problem has no reference answer, or a path is not valid UTF-8.
     pub fn check(&self) -> Result<(), Error> {
-        // The outline is written first; a path that is not UTF-8 would fail there.
+        // JSON cannot hold a path that is not UTF-8, and the outline is written as JSON.
         serde_json::to_value(&self.outline).map_err(|error| {
             Error::Data(format!("{error}: give models and files names of UTF-8"))
         })?;
@@ -79,11 +78,11 @@ impl Plan {
     }
 }
 
-/// A strategy by its name, with the settings of its search.
+/// A named strategy with all settings of its search.
 pub type Search = (StrategyName, Config);
 
-/// Returns the searches of every strategy with every scorer at every number of chains. An empty
-/// list means the default: four usual strategies, the PRM, 16 chains.
+/// Returns a search for every combination of strategy, scorer and number of chains. An empty list stands for a
+/// default: the strategies of `STRATEGIES`, the PRM, 16 chains.
 ///
 /// # Errors
 /// A default strategy does not exist.
@@ -112,7 +111,7 @@ pub fn crossed(
         for &scorer in scorers {
             for &n in chains {
                 let mut config = base.clone();
-                // N comes first: a strategy such as a single sample overrides it.
+                // A strategy may set N itself, for example to 1, so it is applied after N.
                 config.search.n = n;
                 strategy.apply(&mut config.search);
                 config.models.scorer = scorer;
@@ -123,15 +122,15 @@ pub fn crossed(
     Ok(searches)
 }
 
-/// Removes the scorer from a search that only samples or votes, so that the search is not charged
-/// for scores.
+/// Removes the scorer from the settings of a search that only samples or votes, so that scores are not part of its
+/// cost.
 pub fn unscored_unless_needed(config: &mut Config) {
     if config.search.needs_scorer().is_none() {
         config.models.scorer = ScorerKind::None;
     }
 }
 
-/// A list of cells without duplicates.
+/// A list of cells in which each label occurs once.
 #[derive(Debug, Default)]
 pub struct Cells(pub Vec<Cell>);
 
@@ -141,7 +140,7 @@ impl Cells {
     /// # Errors
     /// The settings do not go together.
     pub fn add(&mut self, run: String, mut config: Config) -> Result<(), Error> {
-        // A beam of fewer than M chains can only expand by their number.
+        // A beam of N chains cannot have more than N expansions of a chain.
         let n = config.search.n;
         config.search.m = config.search.m.min(n);
         if let Err(error) = config.check() {
@@ -149,7 +148,7 @@ impl Cells {
             return Err(Error::Cell { run, n, error });
         }
         let cell = Cell { run, config };
-        // Strategies with a fixed number of chains give the same cell at every N.
+        // A strategy with a fixed number of chains has the same label at every N.
         if !self.0.iter().any(|there| there.label() == cell.label()) {
             self.0.push(cell);
         }

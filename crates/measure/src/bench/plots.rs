@@ -15,7 +15,7 @@ use crate::Error;
 use crate::report::chart::{Chart, Plot};
 use crate::report::slug;
 
-/// Draws all figures into the folder and returns their list for the report.
+/// Draws all figures into `folder`. Returns their titles and file names for the report.
 pub(super) fn draw(
     folder: &Path,
     outline: &Outline,
@@ -43,7 +43,7 @@ pub(super) fn draw(
                 Some(group) => format!("{}, {group}", of.name),
             };
             let mut add = |name: &str, chart: &Chart| {
-                // Names of files get a prefix only where there is something to distinguish.
+                // A part of the name is added only if it distinguishes sets or groups.
                 let several = (outline.sets.len() > 1).then(|| slug(&of.name));
                 let parts = [several, group.map(slug), Some(name.to_owned())];
                 let stem = parts.into_iter().flatten().collect::<Vec<_>>().join("-");

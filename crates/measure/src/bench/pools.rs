@@ -1,4 +1,4 @@
-//! Accuracy at every smaller number of samples, estimated from the largest pool of samples.
+//! Accuracy at every smaller number of samples, estimated from a cell with many stored samples.
 
 use beamgen::Choose;
 use beamgen::eval::pass_at_k::pass_at_k;
@@ -9,36 +9,35 @@ use super::audit::Audit;
 use super::measured::{Measured, mean};
 use crate::rerank::{Aggregated, Share, aggregations, chosen, scored};
 
-/// The samples of a cell that kept its chains, by problem, seed and chain.
+/// The samples of a cell that stored its chains, indexed by problem, seed and chain.
 pub(super) struct Pools<'m, 'a> {
     measured: &'m Measured<'a>,
     samples: Vec<Vec<Vec<Sample>>>,
 }
 
-/// The figures at k samples.
+/// The expected figures if only k of a problem's samples had been made.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct AtK {
     pub k: usize,
     /// The expected number of tokens to sample k chains.
     pub generated: f64,
     pub pass: Share,
-    /// The accuracy of best-of-k; `null` if the samples have no scores.
+    /// The accuracy of best-of-k; `null` in JSON if the samples have no scores.
     pub best: Option<Share>,
     pub majority: Share,
     pub weighted: Option<Share>,
 }
 
-/// The curve of a pool over k.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PoolCurve {
     pub set: String,
-    /// The label of the cell with the samples.
+    /// The label of the cell that stored the samples.
     pub name: String,
     pub at: Vec<AtK>,
 }
 
 impl<'m, 'a> Pools<'m, 'a> {
-    /// Returns `None` if the cell kept no chains.
+    /// Returns `None` if the cell did not store its chains.
     pub(super) fn of(measured: &'m Measured<'a>) -> Option<Self> {
         let samples = measured
             .rows
@@ -48,7 +47,7 @@ impl<'m, 'a> Pools<'m, 'a> {
                     .map(|row| Some(row.chains.as_ref()?.samples().collect()))
                     .collect::<Option<Vec<Vec<Sample>>>>()
             })
-            // Either all rows of a cell keep their chains, or none does.
+            // A cell stores the chains of all its rows or of none.
             .collect::<Option<_>>()?;
         Some(Self { measured, samples })
     }
@@ -61,7 +60,7 @@ impl<'m, 'a> Pools<'m, 'a> {
         let mut samples = self.samples.clone();
         let pools = samples.iter_mut().flatten();
         for (pool, letters) in pools.zip(letters) {
-            // Rows of a bench without audits have no letters.
+            // Without an audit, a row has no letters.
             if pool.len() != letters.len() {
                 return None;
             }
@@ -73,24 +72,23 @@ impl<'m, 'a> Pools<'m, 'a> {
         Some(Self { measured, samples })
     }
 
-    /// Returns the label of the cell with the samples.
     pub(super) fn name(&self) -> String {
         self.measured.cell.label()
     }
 
-    /// Returns the number of the cell's set.
+    /// Returns the index of the cell's set in the outline.
     pub(super) fn set(&self) -> usize {
         self.measured.set
     }
 
-    /// Returns the number of samples of a problem, over all seeds.
+    /// Returns the number of samples of each problem, summed over seeds.
     pub(super) fn samples_a_problem(&self) -> usize {
         self.samples
             .first()
             .map_or(0, |seeds| seeds.iter().map(Vec::len).sum())
     }
 
-    /// Returns the share of right samples of each problem.
+    /// Returns the share of right samples of each problem, over all seeds.
     pub(super) fn pass_rates(&self) -> Vec<f64> {
         self.samples
             .iter()
@@ -98,8 +96,8 @@ impl<'m, 'a> Pools<'m, 'a> {
             .collect()
     }
 
-    /// Returns the accuracy of each aggregation of step scores among all samples; empty if the
-    /// steps have no scores.
+    /// Returns the accuracy of choices by each aggregation of step scores, among all samples. The list is empty if
+    /// the steps have no scores.
     pub(super) fn aggregated(&self, set: &str) -> Vec<Aggregated> {
         let rows = self.measured.rows.iter();
         let steps: Option<Vec<Vec<_>>> = rows
@@ -136,13 +134,13 @@ impl<'m, 'a> Pools<'m, 'a> {
             .collect()
     }
 
-    /// Returns the curve over k = 1, 2, 4, ..., N.
+    /// Returns the figures at k = 1, 2, 4 and so on up to N.
     pub(super) fn curve(&self, set: &str) -> PoolCurve {
         let n = self.measured.n();
         let mut ks: Vec<usize> = std::iter::successors(Some(1), |k| Some(k * 2))
             .take_while(|&k| k < n)
             .collect();
-        // N itself is included, whether or not it is a power of two.
+        // N is included even if it is not a power of two.
         ks.push(n);
         PoolCurve {
             set: set.to_owned(),
@@ -165,7 +163,7 @@ impl<'m, 'a> Pools<'m, 'a> {
         let lengths: Vec<f64> = lengths.collect();
         Some(AtK {
             k,
-            // Chains are independent, so k of them cost k times the mean.
+            // Chains are sampled independently, so k of them have k times the mean number of tokens.
             generated: k as f64 * mean(&lengths),
             pass,
             best: scored.then(|| self.chosen(k, Choose::Best)).flatten(),
@@ -178,8 +176,8 @@ impl<'m, 'a> Pools<'m, 'a> {
         self.share(&|pool, seed| chosen_at_k(pool, k, how, seed))
     }
 
-    /// Returns the mean over problems of the mean over seeds. Every pool has a seed of its own, so
-    /// that subsets of different pools are independent.
+    /// Returns the mean of `value` over seeds and then over problems. Each pool is passed another seed, so that
+    /// random subsets of different pools are independent.
     fn share(&self, value: &dyn Fn(&[Sample], u64) -> Option<f64>) -> Option<Share> {
         let mut number = 0;
         let mut by_problem = Vec::with_capacity(self.samples.len());

@@ -1,4 +1,4 @@
-//! The raw row of a results folder: a problem under a cell and a seed.
+//! The raw row of a bench, for one problem, cell and seed. Rows are the lines of a results folder.
 
 use std::num::NonZeroUsize;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::audit::Audit;
 use super::outline::Cell;
 
-/// A raw row of a bench.
+/// The result of one search, as one cell sees it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -25,40 +25,40 @@ pub struct Row {
     pub n: usize,
     /// M, the number of expansions.
     pub m: usize,
-    /// The kind of scorer; `none` for samples and votes.
+    /// The kind of scorer; `none` if the cell only samples or votes.
     pub scorer: ScorerKind,
-    /// The seed of the search.
+    /// The seed of the search, from which all its random numbers are derived.
     pub seed: u64,
-    /// The id of the problem.
+    /// The id of the problem, unique in its set.
     pub id: String,
     /// Whether the answer is right.
     pub correct: bool,
-    /// The answer of the search; `None` if it found none.
+    /// The answer of the search; `None` if no chain had one.
     pub answer: Option<String>,
-    /// The score of the chosen chain; `None` without scores.
+    /// The aggregated score of the chosen chain; `None` without a scorer.
     pub score: Option<f32>,
     /// The reason why the chosen chain ended.
     pub finish: String,
     /// The cost of the search.
     pub ledger: Ledger,
-    /// Whether the row was read off a search with scores without using them: `peak_kv_bytes` is
-    /// then an upper bound.
+    /// True if the search was made with scores for other cells, which this cell ignores. `peak_kv_bytes` is then an
+    /// upper bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_scores: bool,
     /// The finding of the chosen chain's audit; missing where none was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
-    /// The number of verdicts that checkers lost, if any. With these verdicts, the result might
+    /// The number of verdicts that failing checkers lost; `None` for zero. With these verdicts the result might
     /// differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_verdicts: Option<NonZeroUsize>,
-    /// The number of the uninterrupted stretch, from 0, in which the problem was solved.
+    /// The number of the uninterrupted stretch in which the search ran; it rises by one at each resume.
     pub part: u32,
     /// Wall-clock seconds from the start of that stretch to this result.
     pub wall: f64,
     /// Tokens by the depth of their step.
     pub depths: Depths,
-    /// All finished chains, in cells whose samples are resampled.
+    /// All finished chains; only in cells whose samples serve as a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chains: Option<Chains>,
 }
@@ -73,12 +73,12 @@ impl Row {
     ) -> Self {
         let mut depths = Depths::of(result);
         if without_scores {
-            // The cell is not charged for tokens that the shared search scored for other cells.
+            // The scores were computed for other cells, so this cell has no scored tokens.
             depths.scored.clear();
         }
         let chosen = result.chosen_chain();
         let mut ledger = result.ledger.clone();
-        // More digits would only make the file larger.
+        // Clocks have no more digits, so these would only make the file larger.
         for seconds in [
             &mut ledger.seconds.generate,
             &mut ledger.seconds.score,
@@ -94,7 +94,7 @@ impl Row {
             scorer: cell.config.models.scorer,
             seed,
             id: result.problem.id.clone(),
-            // A search without an answer counts as wrong.
+            // A search without an answer is wrong.
             correct: is_correct(result) == Some(true),
             answer: result.answer.clone(),
             score: result.score,
@@ -111,7 +111,7 @@ impl Row {
     }
 }
 
-/// Rounds seconds to microseconds: clocks have no more digits.
+/// Rounds seconds to microseconds, the resolution of clocks.
 pub(super) fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -120,7 +120,7 @@ pub(super) fn microseconds(seconds: f64) -> f64 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Depths {
-    /// All sampled tokens, pruned steps included.
+    /// All sampled tokens, in pruned and in kept steps.
     pub sampled: Vec<u32>,
     /// Sampled tokens that are in a finished chain.
     pub kept: Vec<u32>,
@@ -134,7 +134,7 @@ impl Depths {
         let mut kept = vec![false; tree.len()];
         for chain in &result.finished {
             let mut at = Some(chain.node);
-            // Stops at a node of an earlier chain: its ancestors are marked already.
+            // The walk stops at a marked node, whose ancestors an earlier chain has marked.
             while let Some(node) = at.filter(|node| !kept[node.0 as usize]) {
                 kept[node.0 as usize] = true;
                 at = tree.node(node).parent;
@@ -157,7 +157,7 @@ fn by_depth(
     let mut tokens = Vec::new();
     for (id, node) in tree.nodes() {
         let depth = node.depth as usize;
-        // The root, at depth 0, is not a step.
+        // The root at depth 0 is the prompt and not a step.
         if depth == 0 || !counts(id.0 as usize, node) {
             continue;
         }
@@ -169,32 +169,31 @@ fn by_depth(
     tokens
 }
 
-/// Finished chains, stored as columns.
+/// The finished chains of a search as columns, which take less space than objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chains {
-    /// `1` for a chain with a right answer, `0` for a wrong answer or none.
+    /// A character for each chain: `1` for a right answer, `0` for a wrong one or none.
     pub right: String,
-    /// The number of each chain's answer among the distinct answers; `null` without an answer.
+    /// A number for each chain that equal answers share; `null` without an answer.
     pub class: Vec<Option<u32>>,
-    /// `1` for an answer that is a guess; empty if no answer is.
+    /// A character for each chain: `1` if its answer is a guess. Empty if no answer is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub guess: String,
-    /// The score of each chain.
+    /// The aggregated score of each chain; `null` without a score.
     pub score: Vec<Option<f32>>,
-    /// The number of sampled tokens of each chain.
+    /// The number of tokens sampled for each chain, its cost.
     pub tokens: Vec<u32>,
-    /// The scores of each chain's steps; empty if no chain has any.
+    /// The scores of each chain's steps; empty if no step of any chain has a score.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Vec<f32>>,
-    /// The finding of each right chain's audit, by [`Audit::letter`], and `-` for other chains;
-    /// empty without audits.
+    /// A character for each chain: [`Audit::letter`] if its answer is right, else `-`. Empty without audits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub audit: String,
 }
 
 impl Chains {
-    /// Returns the finished chains of a result that still has its tree.
+    /// Returns the finished chains of a result whose tree is still present.
     pub(super) fn of(result: &ProblemResult) -> Self {
         let mut chains = Self::default();
         let mut classes: Vec<(&str, bool)> = Vec::new();
@@ -202,7 +201,7 @@ impl Chains {
         for chain in &result.finished {
             let class = chain.class.as_deref().map(|class| {
                 let known = classes.iter().position(|&(name, _)| name == class);
-                // Equal answers are graded once: grading can be slow.
+                // Grading can be slow, so each distinct answer is graded once.
                 known.unwrap_or_else(|| {
                     graded.answer.clone_from(&chain.answer);
                     classes.push((class, is_correct(&graded) == Some(true)));
@@ -220,7 +219,7 @@ impl Chains {
             let scores = result.tree.steps(chain.node).filter_map(|step| step.score);
             chains.steps.push(scores.collect());
         }
-        // Empty columns are left out of the file.
+        // A column without information is left out of the file.
         if chains.steps.iter().all(Vec::is_empty) {
             chains.steps.clear();
         }
@@ -232,7 +231,7 @@ impl Chains {
 
     /// Returns the chains as samples of a pool.
     pub(super) fn samples(&self) -> impl Iterator<Item = Sample> + use<'_> {
-        // An empty column means that no answer is a guess.
+        // An empty column stands for zeros.
         let guesses = self.guess.bytes().chain(std::iter::repeat(b'0'));
         let columns = self.class.iter().zip(&self.score).zip(&self.tokens);
         self.right.bytes().zip(guesses).zip(columns).map(
@@ -264,7 +263,7 @@ mod tests {
             ..Problem::default()
         };
         let mut result = ProblemResult::unsearched(0, problem);
-        // The best score is that of a guess.
+        // A search prefers a marked answer to a guess, even with a lower score.
         let chains = [("1", 0.9, true), ("2", 0.5, false)].map(|(answer, score, is_guess)| {
             json!({
                 "node": 0, "finish": "answer", "score": score, "logprob": 0.0,

@@ -1,5 +1,5 @@
-//! Sharing of samples between cells that differ only in their choice: best-of-N, majority and
-//! weighted vote at one N are three readings of the same chains.
+//! Searches that several cells share. Cells with equal samples that differ only in the choice, such as best-of-N and
+//! a majority vote, need only one search.
 
 use std::borrow::Cow;
 
@@ -9,28 +9,28 @@ use beamgen::{Config, ProblemResult};
 
 use super::outline::{Cell, is_plain};
 
-/// A search and the cells that are read off it.
+/// A search, with the cells whose results are computed from it.
 pub(super) struct Execution {
     /// The settings to run with.
     pub config: Config,
-    /// The indices of the cells.
+    /// The cells, as indices into the outline. The first one stores the chains, if `pool` is true.
     pub cells: Vec<usize>,
-    /// Whether the chains are kept as a pool to resample from.
+    /// True if the rows store all chains, as a pool for estimates at smaller N.
     pub pool: bool,
 }
 
 impl Execution {
-    /// Returns the labels of the cells; `all` are the cells of the outline.
+    /// Returns the labels of the cells. `all` has the cells of the outline.
     pub(super) fn labels(&self, all: &[Cell]) -> Vec<String> {
         self.cells.iter().map(|&at| all[at].label()).collect()
     }
 }
 
-/// Groups cells into as few searches as possible.
+/// Groups cells into as few searches as possible; cells of one search differ only in their choice.
 pub(super) fn executions(cells: &[Cell]) -> Vec<Execution> {
     let mut all: Vec<Execution> = Vec::new();
-    // Cells with scores come first: a cell without scores can be read off a search with scores, but
-    // not the other way round.
+    // Cells with scores come first. A cell without scores can use a search with scores, but the reverse is
+    // impossible.
     let (scored, unscored): (Vec<usize>, Vec<usize>) =
         (0..cells.len()).partition(|&i| cells[i].config.uses_scorer());
     for at in scored.into_iter().chain(unscored) {
@@ -47,7 +47,7 @@ pub(super) fn executions(cells: &[Cell]) -> Vec<Execution> {
     for at in 0..all.len() {
         let one = &all[at];
         let chains = one.config.search.n;
-        // Only the largest of several N is kept: smaller N can be estimated from its samples.
+        // A smaller N can be estimated from the samples of a larger one, so only the largest N stores its chains.
         let has_larger = all.iter().any(|other| {
             is_plain(&other.config)
                 && other.config.search.n > chains
@@ -55,27 +55,27 @@ pub(super) fn executions(cells: &[Cell]) -> Vec<Execution> {
         });
         all[at].pool = is_plain(&one.config) && chains > 1 && !has_larger;
     }
-    // Restores the order of the cells.
+    // The searches return to the order of their first cells.
     all.sort_by_key(|execution| execution.cells.iter().copied().min());
     all
 }
 
-/// Whether a cell with the settings `cell` can be read off a search with the settings `run`.
+/// Returns whether a cell with settings `cell` can use a search with settings `run`.
 fn covers(run: &Config, cell: &Config) -> bool {
     let mut unscored = run.clone();
     unscored.models.scorer = ScorerKind::None;
     is_plain(run)
         && is_plain(cell)
-        // A cell without scores can also be read off a search with scores.
+        // The second condition is for a cell without scores, which may ignore those of the search.
         && (sampling(cell) == sampling(run) || sampling(cell) == sampling(&unscored))
 }
 
-/// Removes the settings that have no influence on plain samples and their scores.
+/// Returns the settings without those that do not influence plain samples and their scores.
 fn sampling(config: &Config) -> Config {
     let mut same = config.clone();
-    // M has no effect on plain sampling.
+    // Plain sampling does not expand chains, so M has no effect.
     same.search.m = 1;
-    // Without a scorer, its settings have no effect either.
+    // The settings of an absent scorer have no effect.
     if !config.uses_scorer() {
         same.models.scorer = ScorerKind::None;
         same.models.prm = None;
@@ -93,9 +93,8 @@ fn at_one_n(config: &Config) -> Config {
     same
 }
 
-/// Reads a cell's result off the search that covers the cell. Returns also whether scores were left
-/// out: a cell without scores is not charged for them, but its peak memory is that of the search,
-/// an upper bound.
+/// Returns the result of a cell from a search that covers it, and whether scores were removed. A cell without scores
+/// has no cost of scoring, but its peak memory is still that of the search, an upper bound.
 pub(super) fn read<'r>(
     result: &'r ProblemResult,
     run: &Config,
@@ -116,7 +115,7 @@ pub(super) fn read<'r>(
         ledger.score_passes = 0;
         ledger.seconds.score = 0.0;
         ledger.judges.clear();
-        // In plain sampling only the prompt is forked, once for each chain after the first.
+        // Plain sampling reuses only the prompt, once for each chain after the first.
         ledger.reused_tokens = ledger.prompt_tokens * (run.search.n as u64 - 1);
     }
     match result
@@ -128,8 +127,8 @@ pub(super) fn read<'r>(
             result.score = chain.score;
             result.chosen = Some(chain.node);
         }
-        // Without any answer, the search chose the chain to show by score; without scores that is
-        // the first complete chain.
+        // If no chain has an answer, a search with scores shows the chain with the best score. Without scores it
+        // shows the first complete chain.
         None if without_scores => {
             let finished = &result.finished;
             let complete = finished.iter().find(|chain| chain.finish.is_complete());

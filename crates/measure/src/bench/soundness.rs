@@ -1,4 +1,4 @@
-//! Right answers by sound chains, and right answers by chains with a wrong step.
+//! Right answers by sound chains, and pairs of twins with two right answers.
 
 use beamgen::eval::twins;
 
@@ -38,7 +38,7 @@ pub(super) fn sound(cell: &Measured<'_>) -> Option<Sound> {
         .filter(|row| row.correct)
         .map(|row| row.audit)
         .collect();
-    // In the order of `Evidence::ALL`, by which tables look the numbers up.
+    // The order is that of `Evidence::ALL`, because tables index `unsound` by it.
     let unsound = [Audit::Checker, Audit::Label, Audit::Scorer]
         .map(|audit| right.iter().filter(|found| **found == Some(audit)).count());
     Some(Sound {
@@ -48,14 +48,14 @@ pub(super) fn sound(cell: &Measured<'_>) -> Option<Sound> {
     })
 }
 
-/// Returns the share of pairs of twins with right answers to both, seed by seed; `None` without
-/// pairs.
+/// Returns the share of pairs of twins in which both answers are right with the same seed. Returns `None` if the set
+/// has no twins.
 fn both_twins(cell: &Measured<'_>) -> Option<Twins> {
     let by_id = cell.rows.iter().filter_map(|rows| {
         let id = rows.first()?.id.as_str();
         Some((id, rows.as_slice()))
     });
-    // The id of a twin names the problem that it was made from.
+    // The id of a twin is that of its problem with a suffix.
     let pairs = twins::pairs(by_id);
     let shares: Vec<f64> = pairs
         .iter()
@@ -63,7 +63,7 @@ fn both_twins(cell: &Measured<'_>) -> Option<Twins> {
             let both = one
                 .iter()
                 .zip(other)
-                // Both searches of a pair must be right with the same seed.
+                // A pair counts for a seed if both searches with this seed are right.
                 .filter(|(a, b)| a.correct && b.correct);
             both.count() as f64 / one.len().max(1) as f64
         })

@@ -1,4 +1,4 @@
-//! The store of a bench's raw rows, in memory or in the results folder.
+//! The store of a bench's raw rows: in memory, or in a file of the results folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,12 +12,11 @@ use crate::Error;
 use crate::report::create_folder;
 pub(super) use crate::report::folder::ROWS;
 
-/// A line of the file of rows.
+/// A line in the file of rows, after the header.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line {
-    /// The inputs that the rows of a set and a cell depend on; written before the first of these
-    /// rows.
+    /// The inputs on which the rows of a cell and a set depend. The line precedes these rows.
     Cell {
         set: String,
         cell: String,
@@ -26,28 +25,27 @@ enum Line {
     Row(Box<Row>),
 }
 
-/// The key of a series of searches: set, cell and seed.
+/// The set, the label of the cell and the seed of searches.
 type Series = (String, String, u64);
 
-/// The destination of rows, and an index of the rows that exist.
+/// The destination of rows, with an index of those that exist, so that no search is repeated.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     file: Option<(PathBuf, RunFile)>,
-    /// The rows, if they are not written to a file.
+    /// The rows of a store without a file; empty if there is a file.
     rows: Vec<Row>,
     identities: BTreeMap<(String, String), RunHeader>,
     done: BTreeMap<Series, BTreeSet<String>>,
-    /// The number of uninterrupted stretches so far.
+    /// The number of uninterrupted stretches in which searches of a series ran.
     parts: BTreeMap<Series, u32>,
 }
 
 impl Store {
-    /// Makes a store in memory.
     pub(super) fn in_memory() -> Self {
         Self::default()
     }
 
-    /// Makes a store in a folder. A folder with rows is continued if `resume` is set, and refused
+    /// Opens the file of rows in `folder`. Existing rows are kept if `resume` is true and refused
     /// otherwise.
     ///
     /// # Errors
@@ -74,7 +72,7 @@ impl Store {
                 } => {
                     store.identities.insert((set, cell), *identity);
                 }
-                // Only the index stays in memory; `finish` reads the rows again.
+                // Memory keeps only the index of rows. `finish` reads the rows from the file.
                 Line::Row(row) => store.note(&row),
             }
         }
@@ -84,19 +82,18 @@ impl Store {
     fn note(&mut self, row: &Row) {
         let series = series(row);
         let parts = self.parts.entry(series.clone()).or_default();
-        // Rows need not be in order, so the largest number counts.
+        // Rows may come in any order, so the largest number counts.
         *parts = (*parts).max(row.part + 1);
         self.done.entry(series).or_default().insert(row.id.clone());
     }
 
-    /// Checks that existing rows of a cell were made under the same settings, from the same
-    /// problems.
+    /// Checks that the existing rows of a cell were made with the same settings and problems.
     pub(super) fn check(&self, set: &str, cell: &str, identity: &RunHeader) -> Result<(), Error> {
         let there = self.identities.get(&(set.to_owned(), cell.to_owned()));
         let Some((path, _)) = &self.file else {
             return Ok(());
         };
-        // A cell that is new to the file has nothing to contradict.
+        // A cell without rows has no stored identity to compare.
         match there.and_then(|there| identity.difference(there)) {
             None => Ok(()),
             Some((field, there, here)) => Err(Error::OtherSettings {
@@ -107,7 +104,7 @@ impl Store {
         }
     }
 
-    /// Writes the inputs of a cell, unless the file has them already.
+    /// Writes the identity of a cell, unless the file has it.
     pub(super) fn begin(
         &mut self,
         set: &str,
@@ -134,7 +131,7 @@ impl Store {
         self.done.get(&series).is_some_and(|ids| ids.contains(id))
     }
 
-    /// Returns the number of the stretch that begins now.
+    /// Returns the number of the stretch that begins now, from 0.
     pub(super) fn next_part(&self, set: &str, cell: &str, seed: u64) -> u32 {
         let series = (set.to_owned(), cell.to_owned(), seed);
         self.parts.get(&series).copied().unwrap_or(0)
@@ -150,8 +147,7 @@ impl Store {
         }
     }
 
-    /// Returns all rows. The rows of a folder are read back, so that a report depends only on
-    /// files.
+    /// Returns all rows. The rows of a folder are read back from the file, so that the report depends only on files.
     ///
     /// # Errors
     /// The rows cannot be written or read.
@@ -166,7 +162,7 @@ impl Store {
     }
 }
 
-/// Reads the rows of a folder.
+/// Reads the rows in the file at `path`, without opening it for writing.
 pub(super) fn read(path: &Path) -> Result<Vec<Row>, Error> {
     let (_, lines) = RunFile::read::<Line>(path)?;
     Ok(lines
@@ -178,8 +174,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Row>, Error> {
         .collect())
 }
 
-/// Makes the header of the file. It names no settings: each cell has its own, so that a bench can
-/// be continued with more cells.
+/// Makes the header of the file, which has no settings. The settings are in the `cell` lines, so that a resumed bench
+/// may have more cells.
 fn header() -> RunHeader {
     RunHeader::new("see the lines \"cell\"".to_owned(), Map::new())
 }

@@ -15,39 +15,39 @@ use crate::{grouped, megabytes, percent};
 pub struct Summary {
     /// The name of the set.
     pub set: String,
-    /// The label of the cell, such as `beam@16`.
+    /// The label of the cell, for example `beam@16`.
     pub name: String,
     /// The name of the run.
     pub run: String,
-    /// The strategy of the search, without its preset.
+    /// The kind of strategy; several names, such as presets, may have the same kind.
     pub strategy: StrategyKind,
-    /// The kind of scorer; `none` for samples and votes.
+    /// The kind of scorer; `none` if the cell only samples or votes.
     pub scorer: ScorerKind,
     /// N, the number of chains.
     pub n: usize,
     /// M, the number of expansions.
     pub m: usize,
-    /// The number of seeds of each problem.
+    /// The number of seeds with which each problem is searched.
     pub seeds: u64,
-    /// The number of problems with rows.
+    /// The number of problems with a row; in an unfinished bench it may be smaller than the set.
     pub problems: usize,
-    /// The number of searches: problems times seeds, or fewer in an unfinished bench.
+    /// The number of rows: problems times seeds, or fewer if the bench is unfinished.
     pub searches: usize,
-    /// The mean accuracy over problems and seeds.
+    /// The share of right answers, as a mean over seeds and then over problems.
     pub accuracy: f64,
-    /// The lower end of its 95 % interval over problems.
+    /// The lower end of the accuracy's 95 % interval over problems.
     pub accuracy_low: f64,
-    /// The upper end of its 95 % interval over problems.
+    /// The upper end of the accuracy's 95 % interval over problems.
     pub accuracy_high: f64,
-    /// The cost of all problems and seeds together. A pass counts once for each problem with a row
-    /// in it; the peak is that of the problem with the largest.
+    /// The total cost of all rows. A forward pass counts once for each problem in its batch. The peak memory is the
+    /// largest of any row.
     pub ledger: Spent,
-    /// Whether the peak memory is an upper bound.
+    /// True if the peak memory is only an upper bound.
     pub peak_kv_is_bound: bool,
-    /// Right answers by sound chains; `None` unless chains were audited.
+    /// The right answers by sound chains; `None` if no chain was audited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sound: Option<Sound>,
-    /// Pairs of twins with right answers to both; `None` for a set without twins.
+    /// The pairs of twins with two right answers; `None` if the set has no twins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twins: Option<Twins>,
 }
@@ -78,42 +78,40 @@ pub const COLUMNS: [Column<Summary>; 9] = [
 ];
 
 impl Summary {
-    /// Whether the cell's chains were audited or its set has twins.
+    /// Returns whether the cell belongs into the table of soundness: audited, or with twins in its set.
     #[must_use]
     pub fn has_soundness(&self) -> bool {
         self.sound.is_some() || self.twins.is_some()
     }
 
-    /// Divides a total by the number of searches, for tables.
     fn each(&self, total: u64) -> String {
         grouped((total as f64 / self.searches as f64).round() as u64)
     }
 }
 
-/// Right answers of a cell whose chains were audited, and the number of sound ones.
+/// The right answers of audited searches, by the finding on their chains.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sound {
-    /// The share of problems with a right answer by a sound chain: the mean over problems and
-    /// seeds, with its interval over problems.
+    /// The share of right answers by sound chains, as a mean over seeds and problems, with an interval over problems.
     #[serde(flatten)]
     pub share: Share,
-    /// The number of searches with a right answer.
+    /// The number of searches with a right answer, by a sound chain or not.
     pub right: usize,
-    /// The number of right answers by unsound chains, by the kinds of [`Evidence::ALL`].
+    /// The number of right answers by unsound chains, for each kind in [`Evidence::ALL`].
     pub unsound: [usize; 3],
 }
 
-/// Pairs of twins: problems that differ only in their numbers.
+/// The result on pairs of problems that differ only in their numbers.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Twins {
-    /// The share of pairs with right answers to both, with its interval over pairs.
+    /// The share of pairs with two right answers, with an interval over pairs.
     #[serde(flatten)]
     pub share: Share,
-    /// The number of pairs of twins in the set.
+    /// The number of pairs in the set, the units of the interval.
     pub pairs: usize,
 }
 
-/// The columns of the table of soundness, for rows with [`Summary::has_soundness`].
+/// The columns of the table of soundness, whose rows have [`Summary::has_soundness`].
 pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
     ("strategy", |row| row.name.clone()),
     ("right", |row| percent(row.accuracy)),

@@ -1,4 +1,4 @@
-//! The labelled chains of a policy, split by problem.
+//! The labelled chains of one policy, and their split by problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,34 +13,34 @@ use crate::scores;
 /// The chains of a policy.
 pub struct Chosen {
     pub(super) policy: PolicyName,
-    /// The fingerprint of the chains with everything recorded on their steps.
+    /// The fingerprint of the chains and all facts recorded on their steps.
     pub(super) fingerprint: String,
     chains: Vec<LabelledChain>,
-    /// The chains in the form that the reward model reads.
+    /// The same chains in the form that the reward model reads.
     pub(super) given: Vec<GivenChain>,
     rule: LabelRule,
     /// The number of each chain's problem.
     problems: Vec<usize>,
 }
 
-/// A part of the chains: the fitted or the held-out ones.
+/// Some of the chains: those to fit to, or the held-out ones.
 pub(super) struct Chains<'a> {
     of: &'a Chosen,
     indices: Vec<usize>,
 }
 
-/// The label of a step.
+/// The target of a step, with its weight in the fit.
 pub(super) struct Label {
     pub step: usize,
     pub target: f64,
     pub weight: f64,
 }
 
-/// Reads the files and picks the chains of a policy whose generator's name contains `policy`. An
-/// `@` and a number after the name select a temperature.
+/// Reads the files and keeps the chains of one policy: the one whose generator's name contains `policy`. An `@` and a
+/// number at the end of `policy` select a temperature. `None` requires that the files have only one policy.
 ///
 /// # Errors
-/// A file cannot be used, no chain belongs to such a policy, or the chains belong to several.
+/// A file cannot be used, no chain matches, or the matching chains belong to several policies.
 pub fn open(
     paths: &[impl AsRef<Path>],
     policy: Option<&str>,
@@ -72,11 +72,11 @@ pub fn open(
         }
     };
     let mut hash = Fingerprint::default();
-    // Problems that differ only in spacing or punctuation count as one, as in the split.
+    // The split treats problems that differ only in spacing or punctuation as one; these numbers do too.
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     let mut problems = Vec::with_capacity(chains.len());
     for chain in &chains {
-        // Facts are part of the fingerprint: other labels make another calibration.
+        // The hash covers all facts, since other labels give another calibration.
         hash.field(&serde_json::to_vec(chain).unwrap_or_default());
         let next = numbers.len();
         problems.push(*numbers.entry(normalised(&chain.problem)).or_insert(next));
@@ -92,7 +92,7 @@ pub fn open(
 }
 
 fn name(policy: Option<&Policy>) -> PolicyName {
-    // Chains without a recorded policy form a policy of their own, with an empty name.
+    // Chains without a recorded policy count as one policy with an empty name.
     let policy = policy.cloned().unwrap_or_default();
     PolicyName {
         generator: policy.generator,
@@ -100,29 +100,28 @@ fn name(policy: Option<&Policy>) -> PolicyName {
     }
 }
 
-/// Whether a policy matches: part of its generator's name, and a temperature after `@`.
+/// Returns whether a policy matches `wanted`: a part of the generator's name, perhaps with `@` and a temperature.
 fn is(name: &PolicyName, wanted: &str) -> bool {
     let (generator, temperature) = match wanted.rsplit_once('@') {
-        // A name may contain `@` too; only a number after it is a temperature.
+        // A name may contain `@` too, so only a number after it is a temperature.
         Some((generator, text)) if text.parse::<f64>().is_ok() => (generator, text.parse().ok()),
         _ => (wanted, None),
     };
     name.generator.contains(generator) && (temperature.is_none() || name.temperature == temperature)
 }
 
-/// Counts the problems of the chains.
 pub(super) fn problems(chains: &Chains<'_>) -> usize {
     let problems = chains.indices.iter().map(|&at| chains.of.problems[at]);
     problems.collect::<BTreeSet<usize>>().len()
 }
 
 impl Chosen {
-    /// Returns the text of each chain's problem.
+    /// Returns the problem of each chain, with repetitions.
     pub fn problems(&self) -> impl Iterator<Item = &str> {
         self.given.iter().map(|chain| chain.problem.as_str())
     }
 
-    /// Splits the chains by problem into those to fit to and those that are held out.
+    /// Splits the chains by problem into those to fit to and those to hold out.
     pub(super) fn parts(&self, held_out: f64, seed: u64) -> [Chains<'_>; 2] {
         let parts = split(&self.chains, held_out, seed, &BTreeSet::new());
         [parts.train, parts.test].map(|indices| Chains { of: self, indices })
@@ -130,17 +129,17 @@ impl Chosen {
 }
 
 impl Chains<'_> {
-    /// Returns the number of a chain's problem.
+    /// Returns the number of a chain's problem, equal for chains of one problem.
     pub(super) fn problem(&self, chain: usize) -> usize {
         self.of.problems[chain]
     }
 
-    /// Returns the labels of each chain's steps, with the index of the chain.
+    /// Returns the labels of each chain, with the index of the chain.
     pub(super) fn labels(&self) -> impl Iterator<Item = (usize, Vec<Label>)> + '_ {
         self.indices.iter().map(|&at| {
             let chain = &self.of.chains[at];
             let labels = self.of.rule.labels(chain).into_iter().enumerate();
-            // Only a label from rollouts has a sample size; other labels count once.
+            // Only a label from rollouts has a sample size as its weight; others have weight 1.
             let by_rollouts = self.of.rule.sources(chain).contains(&Source::Rollouts);
             let known = labels.filter_map(|(step, target)| {
                 let rollouts = chain.steps[step].rollouts.as_ref();

@@ -1,5 +1,5 @@
-//! The figures: a reliability diagram before and after, and the risk of answers over the share of
-//! problems answered.
+//! The figures of a calibration: the reliability diagram, and the share of wrong answers over the share of problems
+//! answered.
 
 use std::path::Path;
 
@@ -9,11 +9,10 @@ use crate::Error;
 use crate::report::chart::{Chart, Item, at, axis, bar, guide, panel};
 use crate::report::style::{Legend, Look, named};
 
-/// A curve over shares: its name and its points, with intervals where they are known.
+/// A curve: its name, and its points with intervals where these are known.
 pub(super) type Curve = (String, Vec<(f64, f64, Option<(f64, f64)>)>);
 
-/// Draws the reliability diagram: the mean label over the mean score of bins with equally many
-/// steps.
+/// Draws the reliability diagram: the mean label over the mean score, in bins with about equally many steps.
 pub(super) fn reliability(folder: &Path, named: &[(&str, Vec<Bin>)]) -> Result<(), Error> {
     let curves = named.iter().map(|(name, bins)| {
         let points = bins.iter();
@@ -27,8 +26,7 @@ pub(super) fn reliability(folder: &Path, named: &[(&str, Vec<Bin>)]) -> Result<(
     lines(title, names, 1.0, diagonal, &curves).save(folder, "reliability")
 }
 
-/// Draws the share of wrong answers over the share of problems answered, with a line at the
-/// `wanted` share.
+/// Draws the share of wrong answers over the share of problems answered, with a line at `wanted`.
 pub(super) fn risk(folder: &Path, curves: &[Curve], wanted: f64) -> Result<(), Error> {
     let all = curves.iter().flat_map(|(_, points)| points);
     let top = all.map(|point| point.1).fold(2.0 * wanted, f64::max);
@@ -46,13 +44,13 @@ fn lines(title: &str, names: (&str, &str), top: f64, guide: Item, curves: &[Curv
             look,
             points.iter().map(|of| at(of.0, of.1)).collect(),
         ));
-        // Markers of long curves would merge into a thick line.
+        // Markers on a long curve would merge into a thick line.
         for &(x, y, interval) in points.iter().filter(|_| points.len() <= 20) {
             items.push(Item::Mark(look, at(x, y)));
             items.extend(interval.map(|ends| bar(look, at(x, y), ends)));
         }
     }
-    // A little beyond 1, so that points at the edge are whole.
+    // The axes end beyond 1, so that markers at the edge are not cut.
     let x = axis(0.0..1.02, names.0, None, 1);
     let y = axis(0.0..1.02 * top, names.1, None, 2);
     Chart::one(title.to_owned(), legend, panel(x, y, items))

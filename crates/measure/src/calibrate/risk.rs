@@ -1,4 +1,4 @@
-//! The risk of wrong answers, by the score of the chosen chain.
+//! The share of wrong answers in run files, by the score of the chosen chain.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,9 @@ use beamgen::program::search_name;
 use super::plots;
 use crate::Error;
 
-/// The answers in the run files of a search.
+/// The answers in one or more run files of one search.
 pub struct Runs {
-    /// The key of the search; searches with other settings or models have other keys.
+    /// The key of the search, a fingerprint of its settings and models.
     pub search: String,
     /// The score of each problem's answer, and whether it is right; `None` without an answer.
     answers: Vec<Option<(f32, bool)>>,
@@ -22,8 +22,7 @@ impl Runs {
     /// Reads run files.
     ///
     /// # Errors
-    /// A file cannot be read, belongs to another search than the file before, or lacks reference
-    /// answers.
+    /// A file cannot be read, is of another search than the first file, or lacks a reference answer.
     pub fn read(paths: &[PathBuf]) -> Result<Self, Error> {
         let (mut search, mut answers) = (None, Vec::new());
         for path in paths {
@@ -43,14 +42,14 @@ impl Runs {
                         "has problems without a reference answer: solve problems with answers",
                     )
                 })?;
-                // A threshold hides the answers below it, so their part of the curve would be
-                // missing.
+                // A threshold withholds low answers, whose part of the curve would be missing.
                 if record.withheld.is_some() {
                     return Err(Error::reading(path)(
                         "withheld answers: run it without a threshold",
                     ));
                 }
-                // A problem without an answer is neither right nor wrong, but counts as unanswered.
+                // A problem without an answer is neither right nor wrong; it only lowers the share of answered
+                // problems.
                 let score = record.score.filter(|_| record.answer.is_some());
                 answers.push(score.map(|score| (score, right)));
             }
@@ -61,13 +60,13 @@ impl Runs {
         })
     }
 
-    /// Returns the share of wrong answers as a function of a threshold on their score.
+    /// Returns the counts of given and wrong answers at every threshold.
     #[must_use]
     pub fn curve(&self) -> RiskCurve {
         RiskCurve::of(self.search.clone(), self.answers.iter().copied())
     }
 
-    /// Returns the answers with a score of at least `threshold`, counted.
+    /// Counts the answers with a score of at least `threshold`.
     #[must_use]
     pub fn above(&self, threshold: f32) -> Observed {
         let answers = self.answers.iter().flatten();
@@ -83,19 +82,19 @@ impl Runs {
     }
 }
 
-/// The answers above a threshold.
+/// The counts of [`Runs::above`] at one threshold.
 pub struct Observed {
-    /// The number of problems, answered or not.
+    /// The number of problems, including those without an answer.
     pub problems: usize,
     /// The number of answers with a score of at least the threshold.
     pub given: usize,
-    /// The number of these answers that are wrong.
+    /// The number of wrong answers among `given`, by the references of the run files.
     pub wrong: usize,
-    /// The 95 % interval of the share of wrong answers; `None` without answers.
+    /// The share of wrong answers with its 95 % interval; `None` if no answer is given.
     pub interval: Option<Interval>,
 }
 
-/// Adds a curve to a calibration and replaces an earlier curve of the same search.
+/// Adds a curve to a calibration. A curve of the same search is replaced.
 pub fn add(calibration: &mut Calibration, curve: RiskCurve) {
     calibration
         .answers
@@ -103,7 +102,7 @@ pub fn add(calibration: &mut Calibration, curve: RiskCurve) {
     calibration.answers.push(curve);
 }
 
-/// Draws the curves over the share of problems answered, with a line at the share `wanted`.
+/// Draws the share of wrong answers over the share of problems answered, with a line at `wanted`.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -1,4 +1,4 @@
-//! Labelled chains of a report, as the model reads them and as rows.
+//! The labelled chains of an evaluation: as input of the reward model, and as rows of the report.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,19 +11,19 @@ use beamgen::eval::GivenChain;
 use beamgen::eval::quality::ScoredChain;
 use beamgen_labels::{LabelRule, Labelled, LabelledChain};
 
-/// A file of labelled chains to be scored.
+/// The chains of one file, before they are scored.
 pub struct Set {
-    /// The file, as a report names it.
+    /// The name, path and format of the file, as the report shows them.
     pub outline: SetOutline,
     /// The chains, as the model reads them.
     pub chains: Vec<GivenChain>,
-    /// The rows of the chains, with labels and without scores.
+    /// The rows of the chains with labels; scores are still missing.
     pub rows: Vec<ScoredChain>,
-    /// A message on records that were left out: their number, and the reason of the first.
+    /// A message on the records that were left out, with their number and the reason of the first one.
     pub left_out: Option<String>,
 }
 
-/// Reads the first `limit` chains of each file.
+/// Reads the first `limit` chains of each file, or all without a limit.
 ///
 /// # Errors
 /// A file cannot be used, or no step of it has a label.
@@ -38,7 +38,7 @@ pub fn open(
         let labelled = beamgen_labels::open(path, None)?;
         sets.push(Set::new(
             name(path, |name: &str| {
-                // Compared as slugs, because figures are named by them.
+                // Slugs are compared, because file names of figures contain the slug of the set.
                 sets.iter().any(|set| slug(&set.outline.name) == slug(name))
             }),
             labelled,
@@ -62,7 +62,7 @@ impl Set {
     ) -> Result<Self, Error> {
         labelled.chains.truncate(limit.unwrap_or(usize::MAX));
         let rows = rows(&labelled.chains, rule);
-        // Checked before scoring, which can take hours.
+        // Labels are checked before scoring, which may take hours.
         if rows
             .iter()
             .all(|row| row.labels.iter().all(Option::is_none))
@@ -86,11 +86,11 @@ impl Set {
     }
 }
 
-/// Returns the stem of the file, with a number if the name is taken.
+/// Returns the stem of the file's name. A number is appended if the name is taken.
 fn name(path: &Path, taken: impl Fn(&str) -> bool) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy());
     let stem = match stem {
-        // Names of figures are made of slugs, which must be neither empty nor equal.
+        // File names of figures contain the slug, which must not be empty.
         Some(stem) if !slug(&stem).is_empty() => stem.into_owned(),
         _ => "data".to_owned(),
     };
@@ -100,8 +100,8 @@ fn name(path: &Path, taken: impl Fn(&str) -> bool) -> String {
 }
 
 fn rows(chains: &[LabelledChain], rule: &LabelRule) -> Vec<ScoredChain> {
-    // Texts that differ only in white space are the same problem: intervals resample problems, so
-    // two names for one problem would make them too narrow.
+    // Texts that differ only in white space are one problem. As two problems they would make the intervals too
+    // narrow, since intervals resample problems.
     let mut problems: BTreeMap<String, u32> = BTreeMap::new();
     chains
         .iter()

@@ -15,10 +15,10 @@ use crate::report::folder::{
     ROWS, each, free_folder, read_results, write_lines, write_report, write_results,
 };
 
-/// The file of raw scores of changed chains, if there are probes.
+/// The file with the scores of changed chains, which exists only if probes were made.
 const PROBES: &str = "probes.jsonl";
 
-/// A report: its outline, and the figures and rows of each set.
+/// A report in memory: the outline, and the figures and rows of each set.
 pub struct Report {
     pub(super) outline: Outline,
     pub(super) sets: Vec<SetReport>,
@@ -29,24 +29,23 @@ pub struct Report {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
-    /// The number of the chain's set.
     set: usize,
     chain: ScoredChain,
 }
 
-/// The key of the outline in `results.json`.
+/// The object in `results.json` that has the outline under `outline`.
 #[derive(Serialize, Deserialize)]
 struct Outlined<O> {
     outline: O,
 }
 
-/// The key of the figures in `results.json`.
+/// The object in `results.json` that has the figures under `sets`.
 #[derive(Serialize)]
 struct Figures<'a> {
     sets: &'a [SetReport],
 }
 
-/// Makes the folder before anything is scored.
+/// Makes the folder of a report. Callers do this before they score chains, which may take hours.
 ///
 /// # Errors
 /// The folder cannot be made, or has a report already.
@@ -62,7 +61,7 @@ pub struct Rows {
     pub(super) probes: Vec<probes::Row>,
 }
 
-/// Writes rows and report. The sets of `rows` are in the order of the outline.
+/// Writes the rows and the report of an evaluation. The sets of `rows` are in the order of the outline.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -81,7 +80,7 @@ pub fn write(folder: &Path, about: &About, outline: &Outline, rows: Rows) -> Res
     draw(folder, about, outline.clone(), rows)
 }
 
-/// Writes the report of a folder again from its rows.
+/// Writes the report of a folder again, from its outline and its rows.
 ///
 /// # Errors
 /// The folder has no report, or its files cannot be used or written.
@@ -95,7 +94,7 @@ pub fn redraw(folder: &Path) -> Result<Report, Error> {
 fn read(folder: &Path, outline: &Outline) -> Result<Rows, Error> {
     let mut sets = vec![Vec::new(); outline.sets.len()];
     each(&folder.join(ROWS), |row: Row| {
-        // A file may have been edited, and invalid scores would give meaningless figures.
+        // The file may have been edited, and invalid scores would give meaningless figures.
         row.chain.check().map_err(|error| error.to_string())?;
         let count = sets.len();
         let set = sets.get_mut(row.set);
@@ -106,7 +105,7 @@ fn read(folder: &Path, outline: &Outline) -> Result<Rows, Error> {
     let mut changed = Vec::new();
     if outline.probes.is_some() {
         each(&folder.join(PROBES), |row: probes::Row| {
-            // Rows of probes refer to chains by number, so the chains are read first.
+            // A row of a probe has the index of its chain, so it is checked against the chains.
             row.check(&sets)?;
             changed.push(row);
             Ok(())
@@ -141,7 +140,7 @@ pub fn report(outline: Outline, rows: Rows) -> Report {
 fn draw(folder: &Path, about: &About, outline: Outline, rows: Rows) -> Result<Report, Error> {
     let measured = report(outline, rows);
     let Report { outline, sets, .. } = &measured;
-    // Figures come first, because the text links only to figures that exist.
+    // The text links to figures, and only those with data are drawn, so the figures come first.
     let plots = plots::draw(folder, outline.threshold, sets)?;
     let text = markdown::text(about, outline, sets, &plots);
     write_report(
@@ -158,8 +157,8 @@ fn draw(folder: &Path, about: &About, outline: Outline, rows: Rows) -> Result<Re
 mod tests {
     use super::*;
 
-    /// A renamed field must keep its old name as an alias, or the shipped reports can no longer be
-    /// drawn again.
+    /// If a field is renamed, the old name must stay as an alias. Otherwise the shipped reports could not be drawn
+    /// again.
     #[test]
     fn shipped_reports_can_be_drawn_again() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

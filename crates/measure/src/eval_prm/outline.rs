@@ -1,4 +1,4 @@
-//! The outline of a report: model, files and settings.
+//! The outline of an evaluation: the reward model, the files of chains and the settings.
 
 use std::path::Path;
 
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, calibrate, scores};
 
-/// The subject of a report and the settings of its measurement.
+/// The description of an evaluation. A report is computed from the outline and the rows only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outline {
-    /// The name of the reward model, as the caller gave it.
+    /// The reward model as named by the settings, for the reader of the report.
     pub model: String,
-    /// The threshold: a step with a lower score is flagged.
+    /// The score below which a step is flagged as wrong.
     pub threshold: f32,
     /// The rule that labels were derived with.
     pub rule: LabelRule,
-    /// The aggregation of step scores into a chain's score for probes; `None` without probes.
+    /// The aggregation of step scores into the score of a chain in probes; `None` without probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Aggregation>,
-    /// The files of labelled chains.
+    /// The files of labelled chains, in the order of the report.
     pub sets: Vec<SetOutline>,
     /// The calibration whose probabilities are shown with the scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,8 +29,8 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// Describes a report on the reward model of these settings. The calibration is the named one,
-    /// otherwise that of the settings, otherwise `calibration.json` next to the model.
+    /// Describes an evaluation of the reward model in `config`. The calibration is `calibration`, else that of
+    /// `config`, else the file `calibration.json` in the model's folder, if it exists.
     ///
     /// # Errors
     /// The calibration cannot be read.
@@ -45,7 +45,7 @@ impl Outline {
         let models = &config.models;
         let named = calibration.or(models.calibration.as_deref());
         let beside = models.prm.as_ref().map(|prm| prm.join("calibration.json"));
-        // A model without a calibration is measured without one.
+        // Only the default file may be missing: a named calibration must exist.
         let beside = beside.filter(|path| path.is_file());
         let path = named.map(Path::to_owned).or(beside);
         Ok(Self {
@@ -72,11 +72,11 @@ impl Outline {
 /// A calibration in a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibrated {
-    /// The path of the calibration, as the caller gave it.
+    /// The path of the calibration file, as given by the caller.
     pub name: String,
     /// The policy that it was fitted to.
     pub policy: PolicyName,
-    /// The aggregation of step scores, up to and including a step, to which the map is applied.
+    /// The aggregation of the scores up to a step into the input of the map.
     pub aggregation: Aggregation,
     /// The map from scores to probabilities.
     pub map: ScoreMap,
@@ -85,11 +85,11 @@ pub struct Calibrated {
 /// A file of data, as a report names it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetOutline {
-    /// The name of the file without its ending; unique in the report.
+    /// The name of the file without its extension, made unique in the report by a number.
     pub name: String,
-    /// The path, as the caller gave it.
+    /// The path of the file, as given by the caller.
     pub source: String,
-    /// The name of the file's format.
+    /// The name of the format that the file was read in.
     pub format: String,
     /// The number of records that could not be used.
     pub rejected: usize,

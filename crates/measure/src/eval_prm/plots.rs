@@ -14,7 +14,7 @@ use crate::report::slug;
 use crate::report::style::{Legend, Look, named, note};
 use crate::{Error, grouped, printable};
 
-/// Draws the figures of all sets. A figure without data is left out.
+/// Draws the figures of all sets, except those without data. Returns their titles and file names.
 pub(super) fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<Vec<Plot>, Error> {
     let mut plots = Vec::new();
     for (number, set) in sets.iter().enumerate() {
@@ -27,7 +27,7 @@ pub(super) fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<
         ];
         for (name, chart) in charts {
             let Some(chart) = chart else { continue };
-            // A single set needs no prefix in the names of files.
+            // A prefix distinguishes sets, so a single set has none.
             let stem = match sets.len() {
                 1 => name.to_owned(),
                 _ => format!("{}-{name}", slug(&set.name)),
@@ -43,8 +43,7 @@ pub(super) fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<
     Ok(plots)
 }
 
-/// Returns the heading of a figure. The name of a set comes from a file name, so it is escaped and
-/// shortened.
+/// Returns the heading of a figure. The set's name is from a file name, so it is escaped and shortened.
 fn heading(what: &str, set: &SetReport) -> String {
     let name = printable::line(&set.name);
     format!("{what} ({})", printable::shortened(&name, 40))
@@ -54,7 +53,7 @@ fn counted(count: usize, of: &str) -> String {
     format!("{} {of}", grouped(count as u64))
 }
 
-/// Makes the reliability diagram; `None` without labelled steps.
+/// Makes the reliability diagram, or returns `None` if no step has a label.
 fn reliability(set: &SetReport) -> Option<Chart> {
     let of = &set.calibration;
     let mut all: Vec<(&str, &[Bin])> = vec![
@@ -80,7 +79,7 @@ fn reliability(set: &SetReport) -> Option<Chart> {
     let mut legend: Legend = entries.collect();
     legend.append(&mut notes);
     let mut items = vec![guide((0.0, 0.0), (1.0, 1.0))];
-    // In reverse, so that bins of equal mass, the more reliable ones, are drawn on top.
+    // Bins of equal mass are more reliable, so they are drawn last, over the others.
     for (number, (_, bins)) in all.iter().enumerate().rev() {
         let look = Look::points(number + 1);
         items.extend(
@@ -121,23 +120,21 @@ fn roc_place(point: &RocPoint) -> At {
     at(point.false_alarms * 100.0, point.found * 100.0)
 }
 
-/// The legend's entry of an expected calibration error, where there is one.
 fn error_note(&(name, figure): &(&str, Option<Figure>)) -> Option<(Option<Look>, String)> {
     figure.map(|figure| note(format!("ECE, {name}: {:.3}", figure.value)))
 }
 
-/// The largest number of points of a drawn curve.
+/// The approximate number of points above which a curve is thinned.
 const MOST_POINTS: usize = 500;
 
-/// Makes the ROC curves of the model and the baselines; `None` unless both right and wrong steps
-/// exist.
+/// Makes the ROC curves of the model and the baselines, or returns `None` if all steps are right or all are wrong.
 fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
-    // The prior gives all steps the same score, so its curve would be the diagonal.
+    // The prior has the same score for all steps, so its curve is the diagonal that is drawn anyway.
     let baselines = set.baselines.iter().filter(|scorer| scorer.name != "prior");
     let scorers: Vec<&Scorer> = std::iter::once(&set.model).chain(baselines).collect();
     let mut legend = Legend::new();
     for (scorer, look) in scorers.iter().zip((1..).map(Look::of)) {
-        // Without right and wrong steps no area is defined, and no figure is drawn.
+        // The area is not defined if all steps are right or all are wrong; there is no figure then.
         let area = scorer.figures.get(Measure::Auc)?.value;
         legend.push(named(look, format!("{}: {area:.3}", scorer.name)));
     }
@@ -164,30 +161,29 @@ fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
     Some(Chart::one(heading, legend, panel(x, y, items)))
 }
 
-/// Returns at most about [`MOST_POINTS`] of the points, both ends included.
+/// Returns about [`MOST_POINTS`] of the points, or all of fewer. Both ends are kept.
 fn thinned(points: &[RocPoint]) -> Vec<RocPoint> {
     let every = points.len().div_ceil(MOST_POINTS).max(1);
     let mut kept: Vec<RocPoint> = points.iter().copied().step_by(every).collect();
-    // Every n-th point may miss the end of the curve.
+    // `step_by` may skip the end of the curve.
     if kept.last() != points.last() {
         kept.extend(points.last());
     }
     kept
 }
 
-/// Returns the legend's entry of the line at the threshold.
 fn threshold_note(threshold: f32) -> (Option<Look>, String) {
     note(format!("line: the threshold, {threshold}"))
 }
 
-/// Makes the histograms of the scores of right and wrong steps; `None` without such steps.
+/// Makes the histograms of the scores of right and of wrong steps; returns `None` if there are no such steps.
 fn scores(set: &SetReport, threshold: f32) -> Option<Chart> {
     let classes = [
         class(set, "right steps", |bin| bin.0),
         class(set, "wrong steps", |bin| bin.1),
     ];
     let shares = classes.iter().flat_map(|class| &class.2).copied();
-    // 5 % of room above the highest bar, and a positive range without any.
+    // The axis ends 5 % above the highest bar. Its range is positive even without bars.
     let top = shares.fold(1.0, f64::max) * 1.05;
     let (mut legend, mut items) = (Legend::new(), Vec::new());
     for (number, (name, all, shares)) in classes.iter().enumerate() {
@@ -210,7 +206,7 @@ fn scores(set: &SetReport, threshold: f32) -> Option<Chart> {
     has_steps.then(|| Chart::one(heading, legend, panel(x, y, items)))
 }
 
-/// Returns a class of steps: its name, its number of steps, and the share of each bin in per cent.
+/// Returns the histogram of a class of steps: its name, its number of steps, and the percentage of steps in each bin.
 fn class(
     set: &SetReport,
     name: &'static str,
@@ -222,10 +218,10 @@ fn class(
     (name, all, shares.collect())
 }
 
-/// A function that returns a figure of a group.
+/// A function that returns a value of a group, if the group has it.
 type OfGroup = fn(&Group) -> Option<Figure>;
 
-/// Makes the figure of scores by step number; `None` with fewer than two positions.
+/// Makes the figure of scores over the number of the step, or returns `None` for fewer than two groups.
 fn positions(set: &SetReport) -> Option<Chart> {
     let lines: [(&str, OfGroup); 3] = [
         ("share of right steps", |group| {
@@ -255,7 +251,7 @@ fn positions(set: &SetReport) -> Option<Chart> {
         items.extend(series(Look::of(number), &points.collect::<Vec<_>>()));
     }
     legend.push(note("bars: 95 %"));
-    // Only the last group, of all late steps, has a name of several words.
+    // The group of all late steps is the last one and the only one whose name has blanks.
     if let Some(last) = groups.iter().find(|group| group.name.contains(' ')) {
         legend.push(note(format!("last: {}", last.name)));
     }

@@ -1,4 +1,4 @@
-//! Probes: the chains of a set are changed and scored again, and the raw scores become a report.
+//! Probes of an evaluation: chains are changed and scored again, and reports are computed from both scores.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,12 @@ use crate::{Error, Watch};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
-    /// The number of the chain's set.
     pub set: usize,
-    /// The key of the probe.
+    /// The key of the probe that changed the chain.
     pub probe: String,
     /// The number of the chain in its set.
     pub chain: usize,
-    /// The score of each step; `None` if the model refused the changed chain.
+    /// The scores of the changed chain's steps; `None` if the model refused the chain.
     pub scores: Option<Vec<f32>>,
     /// The step that the change is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,17 +41,17 @@ pub struct SetProbes {
     pub shifts: Vec<ShiftReport>,
 }
 
-/// Returns the changed copies of a set's chains, each with its row without scores. `number` is that
-/// of the set, whose rows have scores already.
+/// Returns the changed copies of the chains in `set`, each with a row that still lacks scores. `number` is the index
+/// of the set, whose own chains must be scored already.
 fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<(GivenChain, Row)> {
     let next = others(&set.rows, &set.chains);
     let chains = set.chains.iter().zip(&set.rows).enumerate();
     chains
         .filter_map(|(at, (given, row))| {
-            // Effects are differences to the score before, so chains without scores are of no use.
+            // A probe compares the scores before and after, so a chain without scores is of no use.
             row.scores.as_ref()?;
             let takes = match probe.takes {
-                // `Some(None)` means that the labels are known and none is wrong.
+                // `Some(None)` means that all steps are labelled right.
                 Takes::Right => row.first_error() == Some(None),
                 Takes::Known => row.first_error().is_some(),
             };
@@ -80,8 +79,8 @@ fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<(GivenChain, Row)> {
         .collect()
 }
 
-/// Returns for each problem the text of the next one, for the last problem that of the first; empty
-/// if there is only one problem.
+/// Returns another problem's text for each problem: the text of the next one, and of the first one for the last. The
+/// map is empty if there is only one problem.
 fn others<'a>(rows: &[ScoredChain], chains: &'a [GivenChain]) -> BTreeMap<u32, &'a str> {
     let mut texts: BTreeMap<u32, &str> = BTreeMap::new();
     for (row, chain) in rows.iter().zip(chains) {
@@ -94,7 +93,6 @@ fn others<'a>(rows: &[ScoredChain], chains: &'a [GivenChain]) -> BTreeMap<u32, &
     texts.keys().copied().zip(next).collect()
 }
 
-/// Scores the changed chains of all probes and sets.
 pub(super) fn score(
     model: &mut dyn Scorer,
     sets: &[Set],
@@ -104,7 +102,8 @@ pub(super) fn score(
         let sets = sets.iter().enumerate();
         sets.map(move |(number, set)| changed(probe, number, set))
     };
-    // Chains are changed twice, to count and to score, rather than kept all at once.
+    // Chains are changed a first time to count them and a second time to score them, because keeping all copies would
+    // need much memory.
     let total = PROBES.into_iter().flat_map(each).map(|todo| todo.len());
     let total = total.sum();
     watch.begin(total, "changed chains", total as f64);
@@ -120,7 +119,7 @@ pub(super) fn score(
 }
 
 impl Row {
-    /// Checks a row that was read from a file; an error is one line that begins with the field.
+    /// Checks a row that was read from a file. The error is one line that begins with the wrong field.
     pub(super) fn check(&self, sets: &[Vec<ScoredChain>]) -> Result<(), String> {
         if Probe::keyed(&self.probe).is_none() {
             return Err(format!("field \"probe\": unknown probe \"{}\"", self.probe));
@@ -155,7 +154,7 @@ impl Row {
         }
     }
 
-    /// Pairs the scores with those of the unchanged chain; `None` if either has none.
+    /// Combines the scores with those of the original chain; returns `None` if one of the two was refused.
     fn trial(&self, chain: &ScoredChain, aggregation: Aggregation) -> Option<Trial> {
         let (before, after) = (chain.scores.as_ref()?, self.scores.as_ref()?);
         let [was, is] = [before, after].map(|scores| aggregation.fold(scores.iter().copied()));
@@ -179,7 +178,7 @@ fn step_score(scores: &[f32], at: usize) -> Option<f64> {
 }
 
 impl SetProbes {
-    /// Makes the report of the set `number` with these `chains`.
+    /// Computes the reports on the set with index `number`, whose original chains are `chains`.
     pub(super) fn of(
         number: usize,
         chains: &[ScoredChain],
@@ -195,7 +194,7 @@ impl SetProbes {
                 .map(|&probe| {
                     let of_set = rows.iter().filter(|row| row.set == number);
                     let of_probe = of_set.filter(|row| row.probe == probe.key);
-                    // A refused chain has no scores, hence no trial.
+                    // A refused chain gives no trial, so it is counted separately.
                     let refused = of_probe.clone().filter(|row| row.scores.is_none()).count();
                     let trials: Vec<Trial> = of_probe
                         .filter_map(|row| row.trial(&chains[row.chain], aggregation))

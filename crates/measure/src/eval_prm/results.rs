@@ -1,4 +1,4 @@
-//! The figures of a report, computed from the rows.
+//! The figures of an evaluation, computed from the rows.
 
 use beamgen::Aggregation;
 use beamgen::eval::calibrate::{ScoreMap, so_far};
@@ -12,21 +12,19 @@ use super::SEED;
 use super::probes::SetProbes;
 use crate::{grouped, percent};
 
-/// The number of bins of a histogram of scores.
 pub(super) const HISTOGRAM_BINS: usize = 20;
 
-/// The largest number of groups of a breakdown. A source with more values than that does not name
-/// categories.
+/// The largest number of groups in a breakdown. More values suggest that the property is not a category.
 const MOST_GROUPS: usize = 40;
 
-/// The figures of a file of labelled chains.
+/// The figures of one file, in the form of `results.json`.
 #[derive(Serialize)]
 pub(super) struct SetReport {
     pub name: String,
     pub counts: Counts,
     pub mean_label: Option<f64>,
     pub model: Scorer,
-    /// The first-error figures in which every problem has the same weight.
+    /// First-error figures as means over problems, so that each problem has equal weight.
     pub over_problems: OverProblems,
     /// The figures of the calibrated scores; `None` without a calibration.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,20 +33,19 @@ pub(super) struct SetReport {
     pub calibration: Calibration,
     pub by_position: Vec<Group>,
     pub breakdowns: Vec<Breakdown>,
-    /// The numbers of right and of wrong steps in each bin of scores.
+    /// The numbers of right and of wrong steps in each of [`HISTOGRAM_BINS`] bins of scores.
     pub histogram: Vec<(usize, usize)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probes: Option<SetProbes>,
 }
 
-/// The figures of a model or a baseline.
 #[derive(Serialize)]
 pub(super) struct Scorer {
     pub name: &'static str,
     pub figures: Figures,
     pub best_first_error_f1: Option<Best>,
     pub best_f1_wrong: Option<Best>,
-    /// The point of the ROC curve at the threshold of the report.
+    /// The point of the ROC curve at the report's threshold.
     #[serde(skip)]
     pub flagged: Option<RocPoint>,
     #[serde(skip)]
@@ -67,12 +64,12 @@ pub(super) struct Calibration {
     pub equal_width: Vec<Bin>,
 }
 
-/// A breakdown of the chains by a property that their source records.
+/// The figures of groups of chains, by a property that the source of the data records.
 #[derive(Serialize)]
 pub(super) struct Breakdown {
     pub by: &'static str,
     pub groups: Vec<Group>,
-    /// The number of groups beyond [`MOST_GROUPS`], which are not shown.
+    /// The number of groups that are not shown because of [`MOST_GROUPS`].
     pub left_out: usize,
 }
 
@@ -84,7 +81,7 @@ pub(super) struct Group {
 }
 
 impl SetReport {
-    /// Returns a warning if a single problem has more than half of the chains.
+    /// Returns a warning if one problem has more than half of the chains.
     pub(super) fn lopsided(&self) -> Option<String> {
         let Counts {
             chains,
@@ -92,7 +89,7 @@ impl SetReport {
             largest,
             ..
         } = self.counts;
-        // Up to one half, the other problems still balance the figures.
+        // With at most half of the chains, no single problem decides the figures.
         if chains < 2 || 2 * largest <= chains {
             return None;
         }
@@ -133,8 +130,7 @@ impl SetReport {
             model: Scorer::of("model", rows, &view),
             over_problems: view.over_problems(),
             calibrated,
-            // Baselines see no text: a model that is not better has learnt only lengths and
-            // positions.
+            // Baselines see no text. A model that is not better has only learned about lengths and positions.
             baselines: Baseline::ALL
                 .map(|baseline| {
                     let scored = baseline.score(rows);
@@ -181,7 +177,7 @@ impl Group {
     }
 }
 
-/// Returns a chain with calibrated scores.
+/// Returns a copy of a chain whose scores are aggregated and calibrated.
 fn mapped(row: &ScoredChain, map: &ScoreMap, aggregation: Aggregation) -> ScoredChain {
     ScoredChain {
         scores: row.scores.as_ref().map(|scores| {
@@ -192,8 +188,8 @@ fn mapped(row: &ScoredChain, map: &ScoreMap, aggregation: Aggregation) -> Scored
     }
 }
 
-/// Returns a group for each position with labelled steps, counted from 1; late positions share a
-/// group.
+/// Returns a group for each position in the chain that has labelled steps, counted from 1. Steps from
+/// [`LONGEST_POSITION`] on are one group.
 fn by_position(rows: &[ScoredChain], threshold: f32) -> Vec<Group> {
     (1..=LONGEST_POSITION)
         .filter_map(|position| {
@@ -203,7 +199,7 @@ fn by_position(rows: &[ScoredChain], threshold: f32) -> Vec<Group> {
             } else {
                 position.to_string()
             };
-            // Shorter chains are left out: the view would count their problems in this group.
+            // Chains that do not reach this position are left out, because the view would count them.
             let long = rows.iter().filter(|row| row.labels.len() > at);
             let view = View::new(long, threshold, |step: usize| {
                 step == at || (is_last && step > at)
@@ -213,7 +209,7 @@ fn by_position(rows: &[ScoredChain], threshold: f32) -> Vec<Group> {
         .collect()
 }
 
-/// A function that returns a recorded property of a chain.
+/// A function that returns a recorded property of a chain, if there is one.
 type Said = for<'a> fn(&'a ScoredChain) -> Option<&'a String>;
 
 fn breakdowns(rows: &[ScoredChain], threshold: f32) -> Vec<Breakdown> {
@@ -227,12 +223,12 @@ fn breakdowns(rows: &[ScoredChain], threshold: f32) -> Vec<Breakdown> {
         .into_iter()
         .filter_map(|(by, of)| {
             let mut names: Vec<&String> = rows.iter().filter_map(of).collect();
-            // Sorted, so that a report does not depend on the order of chains.
+            // The groups are sorted by name, so that the report does not depend on the order of chains.
             names.sort();
             names.dedup();
             let left_out = names.len().saturating_sub(MOST_GROUPS);
             names.truncate(MOST_GROUPS);
-            // A single group would repeat the whole report.
+            // A single group would repeat the figures of all chains.
             (names.len() > 1).then(|| Breakdown {
                 by,
                 groups: names

@@ -1,4 +1,4 @@
-//! The summary of a file, as it is printed.
+//! The summary of an evaluation for each file, to be printed.
 
 use beamgen::eval::quality::{Measure, OverProblems, ScoredChain};
 use serde::Serialize;
@@ -7,46 +7,46 @@ use super::folder::Report;
 use super::probes::SetProbes;
 use super::results::SetReport;
 
-/// The most important figures of a file.
+/// The most important figures of one file. The first-error figures are those of `ProcessBench`.
 #[derive(Serialize)]
 pub struct Summary<'a> {
-    /// The path of the file, as the caller gave it.
+    /// The path of the file, as given by the caller.
     pub data: &'a str,
     /// The number of chains whose first error is known.
     pub chains: usize,
     /// The number of chains that the model refused; each counts as a miss.
     pub refused: usize,
-    /// The threshold: a step with a lower score is flagged.
+    /// The score below which a step is flagged as wrong.
     pub threshold: f32,
     /// The share of wrong chains whose first wrong step is the first flagged one.
     pub accuracy_on_wrong: Option<f64>,
     /// The share of right chains without a flag.
     pub accuracy_on_right: Option<f64>,
-    /// The harmonic mean of both accuracies, the F1 of `ProcessBench`.
+    /// The harmonic mean of `accuracy_on_wrong` and `accuracy_on_right`.
     pub f1: Option<f64>,
-    /// The lower end of the F1's 95 % interval.
+    /// The lower end of the 95 % interval of `f1`, over problems.
     pub f1_low: Option<f64>,
-    /// The upper end of the F1's 95 % interval.
+    /// The upper end of the 95 % interval of `f1`, over problems.
     pub f1_high: Option<f64>,
-    /// The threshold with the highest F1 on these data. Since the threshold is chosen on the same
-    /// data, its F1 is an upper bound, not a result.
+    /// The threshold with the highest F1 on these data. An F1 at a threshold chosen on the same data is an upper
+    /// bound.
     pub best_threshold: Option<f32>,
-    /// The F1 of first errors at `best_threshold`.
+    /// The F1 at `best_threshold`, an upper bound of `f1` at any threshold.
     pub best_f1: Option<f64>,
-    /// The number of chains of the problem with the most chains.
+    /// The number of chains of the most frequent problem; a large one decides the figures.
     pub largest: usize,
-    /// The means of the figures over problems.
+    /// The first-error figures as means over problems, so that each problem has equal weight.
     pub over_problems: OverProblems,
-    /// The results of the probes; `None` without probes.
+    /// The reports on probes and shifts; `None` if no probes were made.
     #[serde(flatten)]
     pub probes: Option<&'a SetProbes>,
-    /// A warning if a single problem has more than half of the chains.
+    /// A warning if one problem has more than half of the chains.
     #[serde(skip)]
     pub lopsided: Option<String>,
 }
 
 impl Report {
-    /// Returns a summary for each file, over the chains whose first error is known from the labels.
+    /// Returns a summary of each file. Chains whose labels do not determine the first wrong step are left out.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary<'_>> {
         let sets = self.outline.sets.iter().zip(&self.sets).zip(&self.rows);
@@ -55,7 +55,7 @@ impl Report {
             .collect()
     }
 
-    /// Returns the figures of each file, in the form of `results.json`.
+    /// Returns all figures of each file, in the form of `results.json`.
     #[must_use]
     pub fn details(&self) -> impl IntoIterator<Item = impl Serialize> {
         &self.sets
@@ -67,7 +67,7 @@ impl Report {
         self.rows.iter().flatten().any(|row| row.scores.is_some())
     }
 
-    /// Returns the threshold: a step with a lower score is flagged.
+    /// Returns the score below which a step is flagged as wrong.
     #[must_use]
     pub fn threshold(&self) -> f32 {
         self.outline.threshold
@@ -76,7 +76,7 @@ impl Report {
 
 impl<'a> Summary<'a> {
     fn of(source: &'a str, set: &'a SetReport, rows: &[ScoredChain], threshold: f32) -> Self {
-        // A chain whose first error is unknown is neither a hit nor a miss.
+        // If the first wrong step is not known, a prediction is neither a hit nor a miss.
         let judged: Vec<&ScoredChain> = rows
             .iter()
             .filter(|row| row.first_error().is_some())
@@ -113,8 +113,7 @@ mod tests {
     use super::super::{Rows, report};
     use super::*;
 
-    /// Makes a report on chains of different problems, each with its first wrong step, if any, and
-    /// its scores.
+    /// Makes a report on chains of different problems, each given by its first wrong step and its scores.
     fn measured(chains: &[(Option<usize>, Option<&[f32]>)]) -> Report {
         let rows: Vec<ScoredChain> = chains
             .iter()

@@ -1,4 +1,4 @@
-//! Tests of whole reports, made from random rows.
+//! Tests of whole reports on random rows, for example that no figure is outside its interval.
 
 use beamgen::eval::calibrate::{Method, PolicyName, Sample};
 use beamgen::eval::quality::ScoredChain;

@@ -1,4 +1,4 @@
-//! Files of solutions, and their scores and verdicts.
+//! Files of solutions, with the scores and verdicts that models and checkers add.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -18,17 +18,17 @@ use super::row::Row;
 use crate::report::slug;
 use crate::{Error, Watch, scores};
 
-/// Files of solutions, split into steps.
+/// The solutions of one or more files, split into steps.
 pub struct Pools {
     pub(super) outline: Outline,
     pub(super) rows: Vec<Row>,
-    /// The text of each row's problem, with the steps of each solution.
+    /// The problem of each row, with the steps of each solution.
     texts: Vec<(String, Vec<Vec<String>>)>,
 }
 
 impl Pools {
-    /// Reads the first `limit` problems of each file. Texts are split into steps as a search with
-    /// these settings would split them.
+    /// Reads the first `limit` problems of each file, or all without a limit. Solutions are split into steps by the
+    /// boundaries in `config`, as in a search.
     ///
     /// # Errors
     /// A file cannot be used; the message names it and the line.
@@ -46,10 +46,10 @@ impl Pools {
         Self::of(all, config)
     }
 
-    /// Takes pools of solutions with their names.
+    /// Makes pools of solutions in memory, each with a name.
     ///
     /// # Errors
-    /// The settings need a generator, which solutions that exist already do not have.
+    /// The aggregation of the settings needs step probabilities of a generator.
     pub fn of(all: Vec<(String, Pool)>, config: &Config) -> Result<Self, Error> {
         let mut pools = Self {
             outline: Outline {
@@ -72,7 +72,7 @@ impl Pools {
     fn add(&mut self, stem: &str, pool: &Pool, settings: &GeneratorConfig) {
         let set = self.outline.sets.len();
         let solutions = pool.problems.iter().flat_map(|of| &of.solutions);
-        // Only a file that judges every solution is believed; otherwise all are graded alike.
+        // The file's verdicts are used only if every solution has one; otherwise the grader judges all.
         let judged = solutions.clone().all(|solution| solution.right.is_some());
         let outline = SetOutline {
             name: self.name(stem),
@@ -84,7 +84,7 @@ impl Pools {
                 Rightness::Grader
             },
             gives_answers: solutions.clone().all(|solution| solution.answer.is_some()),
-            // Files do not say what their scores are, but probabilities are between 0 and 1.
+            // Files do not tell the scale of their scores. Scores outside 0 to 1 cannot be probabilities.
             log_odds: solutions.clone().any(|solution| {
                 let scores = solution.scores.iter().flatten();
                 scores.clone().any(|score| !(0.0..=1.0).contains(score))
@@ -99,7 +99,7 @@ impl Pools {
         self.outline.sets.push(outline);
     }
 
-    /// Returns a name that no other file has.
+    /// Returns the slug of `stem`, with a number if another file has this name.
     fn name(&self, stem: &str) -> String {
         let stem = match slug(stem) {
             name if name.is_empty() => "pool".to_owned(),
@@ -112,22 +112,22 @@ impl Pools {
             .unwrap_or(stem)
     }
 
-    /// Returns the text of each problem.
+    /// Returns the text of each problem, which a host needs to load a reward model.
     pub fn problems(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|(problem, _)| problem.as_str())
     }
 
-    /// Returns the number of solutions of all problems.
+    /// Returns the total number of solutions, with equal ones counted separately.
     #[must_use]
     pub fn solutions(&self) -> usize {
         self.texts.iter().map(|(_, all)| all.len()).sum()
     }
 
-    /// Scores every solution by a reward model; equal solutions of a problem are scored once.
-    /// `at_end` is for models that judge whole solutions: only their last score counts.
+    /// Scores every solution with a reward model. Equal solutions of a problem are scored once. `at_end` is true for
+    /// models that judge whole solutions, of which only the last score counts.
     ///
     /// # Errors
-    /// The model is lost, the caller cancelled, or a scorer of this name exists already.
+    /// The model is lost, the caller cancelled, or two scorers have one name.
     pub fn score(
         &mut self,
         name: &str,
@@ -135,7 +135,7 @@ impl Pools {
         at_end: bool,
         watch: &mut dyn Watch,
     ) -> Result<(), Error> {
-        // Scores are stored by name, so a second scorer of the same name would replace the first.
+        // Scores are stored by name, so a scorer of the same name would overwrite others.
         if name == FILE || self.outline.scorers.iter().any(|of| of.name == name) {
             let reason = format!("two scorers are called \"{name}\": rename one of them");
             return Err(Error::Data(reason));
@@ -159,10 +159,10 @@ impl Pools {
             }
         }
         watch.begin(chains.len(), "solutions", chains.len() as f64);
-        // One message suffices: a model that refuses a long solution refuses many.
+        // Only the first refusal is reported, since a model that refuses one long solution refuses many.
         let mut watch = FirstRefusal { watch, told: false };
         let mut scores = scores::judge(model, &chains, &mut watch)?;
-        // Such a model means nothing by its scores before the end of a solution.
+        // The scores before the last step of such a model have no meaning.
         if at_end {
             for scores in scores.iter_mut().flatten() {
                 scores.drain(..scores.len().saturating_sub(1));
@@ -171,7 +171,7 @@ impl Pools {
         let mut places = places.into_iter();
         let mut refused = 0;
         for row in &mut self.rows {
-            // Places are in the order of rows and solutions, like the loop that collected them.
+            // The loop above visited rows and solutions in the same order.
             let of_row = places.by_ref().take(row.len());
             let of_row: Vec<_> = of_row.map(|at| scores[at].clone()).collect();
             refused += of_row.iter().filter(|scores| scores.is_none()).count();
@@ -185,7 +185,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Checks every step by the checkers of a panel.
+    /// Checks every step of every solution with the checkers of `panel`.
     ///
     /// # Errors
     /// The caller cancelled.
@@ -193,7 +193,7 @@ impl Pools {
         watch.begin(self.rows.len(), "problems", self.rows.len() as f64);
         self.outline.checkers = panel.names().map(str::to_owned).collect();
         for (row, (problem, solutions)) in self.rows.iter_mut().zip(&self.texts) {
-            // A chain per solution, because checkers may keep state from step to step.
+            // Checkers may keep state between the steps of a chain, so each solution is a chain of its own.
             let ids: Vec<_> = solutions.iter().map(|_| panel.open(problem)).collect();
             let items = ids.iter().zip(solutions).map(|(&id, steps)| CheckItem {
                 id,
@@ -205,7 +205,7 @@ impl Pools {
                     .map(|steps| {
                         steps
                             .iter()
-                            // A single checker's proof is enough.
+                            // The proof of one checker is enough.
                             .position(|all| all.iter().any(|one| one.verdict.is_fail()))
                             .map(|at| at as u32)
                     })
@@ -223,7 +223,7 @@ impl Pools {
     }
 }
 
-/// A watcher that passes only the first refusal on, since the report counts them all.
+/// A watcher that passes on only the first refusal. The report has the number of all.
 struct FirstRefusal<'w> {
     watch: &'w mut dyn Watch,
     told: bool,
@@ -245,11 +245,11 @@ impl Watch for FirstRefusal<'_> {
     }
 }
 
-/// A scorer of pools: its name in tables, settings in which it is the only scorer, and whether it
-/// judges only whole solutions.
+/// A scorer of pools: its name in tables, settings in which it is the only scorer, and whether it judges only whole
+/// solutions.
 pub type PoolScorer = (String, Config, bool);
 
-/// Returns the scorers of these kinds and each judge of the settings, without duplicates. No kind
+/// Returns the scorers of these kinds, and each judge in the settings, without duplicates. An empty list of kinds
 /// means the PRM.
 #[must_use]
 pub fn scorers(base: &Config, kinds: &[ScorerKind]) -> Vec<PoolScorer> {
@@ -263,7 +263,7 @@ pub fn scorers(base: &Config, kinds: &[ScorerKind]) -> Vec<PoolScorer> {
         let mut config = base.clone();
         config.models.scorer = kind;
         for one in config.each_scorer() {
-            // Several kinds of scorers may contain the same judge.
+            // Two kinds of scorers may include the same judge.
             if !all.iter().any(|there| there.1.models == one.1.models) {
                 all.push(one);
             }
@@ -272,7 +272,7 @@ pub fn scorers(base: &Config, kinds: &[ScorerKind]) -> Vec<PoolScorer> {
     all
 }
 
-/// Refuses an aggregation that needs the step probabilities of a generator.
+/// Returns an error for an aggregation that needs the step probabilities of a generator.
 fn plain(aggregation: Aggregation) -> Result<Aggregation, Error> {
     match aggregation {
         Aggregation::LikelyMin { .. } => Err(Error::Data(format!(
@@ -289,7 +289,7 @@ fn steps(solution: &Solution, settings: &GeneratorConfig) -> Vec<String> {
     }
 }
 
-/// Makes the row of a problem, without scores of models.
+/// Makes the row of a problem. Only scores in the file are included.
 fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<String>]) -> Row {
     let mut row = Row {
         set,
@@ -298,8 +298,7 @@ fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<St
         ..Row::default()
     };
     let mut classes: HashMap<String, u32> = HashMap::new();
-    // Many solutions give the same answer, and a comparison can be slow: each answer is compared
-    // once.
+    // Many solutions have the same answer and comparing can be slow, so each distinct answer is compared once.
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     let mut graded = String::new();
     for (solution, steps) in solved.solutions.iter().zip(steps) {
@@ -336,7 +335,7 @@ fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<St
         row.length.push(text.chars().count() as u32);
         row.answers.push(answer.map(|answer| answer.text));
     }
-    // Kept only where file and grader can disagree.
+    // The grader's verdicts are stored only if they may differ from the file's.
     row.graded = (judged && solved.reference.is_some()).then_some(graded);
     let solutions = solved.solutions.iter();
     if solutions.clone().any(|solution| solution.scores.is_some()) {
@@ -353,7 +352,7 @@ fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<St
     row
 }
 
-/// Returns the text of a solution, from which its answer is extracted.
+/// Returns the text from which the answer of a solution is extracted.
 fn whole(solution: &Solution, steps: &[String]) -> String {
     match &solution.text {
         Text::Whole(text) => text.clone(),
@@ -361,7 +360,6 @@ fn whole(solution: &Solution, steps: &[String]) -> String {
     }
 }
 
-/// The character of a flag in a row's columns.
 fn mark(flag: bool) -> char {
     if flag { '1' } else { '0' }
 }

@@ -1,4 +1,4 @@
-//! The results folder of pools.
+//! The results folder of a reranking: rows, report and figures.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ use crate::report::folder::{
     ROWS, each, free_folder, read_results, write_lines, write_report, write_results,
 };
 
-/// The key of the outline in `results.json`.
+/// The object in `results.json` that has the outline under `pool`.
 #[derive(Serialize, Deserialize)]
 struct Reranked<O> {
     pool: O,
 }
 
-/// Makes the folder before anything is scored.
+/// Makes the results folder. Callers do this before they score solutions, which may take hours.
 ///
 /// # Errors
 /// The folder cannot be made, or has rows already.
@@ -29,15 +29,15 @@ pub fn create(folder: &Path) -> Result<(), Error> {
     free_folder(folder)
 }
 
-/// Whether a results folder has a report of pools.
+/// Returns whether `folder` has a report of pools, and not of a bench or an evaluation.
 #[must_use]
 pub fn is_pool(folder: &Path) -> bool {
-    // The key `pool` is enough: the outline may be of another version.
+    // The key `pool` suffices, since the outline may be of another version.
     read_results::<Reranked<serde_json::Value>>(folder).is_ok()
 }
 
 impl Pools {
-    /// Makes the report without writing files.
+    /// Computes the report in memory, without writing files.
     #[must_use]
     pub fn report(self) -> Report {
         Report::of(self.outline, &self.rows)
@@ -55,7 +55,7 @@ impl Pools {
     }
 }
 
-/// Writes the report of a folder again from its rows.
+/// Writes the report of a folder again, from its outline and its rows.
 ///
 /// # Errors
 /// The folder has no report of pools, or its files cannot be used or written.
@@ -78,7 +78,7 @@ fn read(folder: &Path, outline: &Outline) -> Result<Vec<Row>, Error> {
 
 fn draw(folder: &Path, about: &About, outline: Outline, rows: &[Row]) -> Result<Report, Error> {
     let report = Report::of(outline, rows);
-    // Figures come first, because the text links only to figures that exist.
+    // The text links to figures, and only those with data are drawn, so the figures come first.
     let plots = plots::draw(folder, &report)?;
     let text = markdown::text(about, &report, &plots);
     let title = format!("Pools of {}", about.date());

@@ -1,73 +1,72 @@
-//! The outline of a report: files of solutions and their scorers.
+//! The outline of a report on pools: files of solutions, scorers and checkers.
 
 use beamgen::Aggregation;
 use serde::{Deserialize, Serialize};
 
-/// The name of scores that come from the file itself.
+/// The name under which rows store scores that the file contains.
 pub(super) const FILE: &str = "file";
 
-/// The outline of a report on pools: everything that is not in its rows.
+/// The description of pools. A report is computed from the outline and the rows only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outline {
-    /// The files of solutions, numbered by the rows.
+    /// The files of solutions. Rows contain indices into this list.
     pub sets: Vec<SetOutline>,
-    /// The scorers of the solutions, apart from scores in the files.
+    /// The models that scored the solutions. Scores in the files have no entry.
     pub scorers: Vec<ScorerOutline>,
-    /// The names of the checkers that checked the steps.
+    /// The names of the checkers that judged every step; empty without checkers.
     pub checkers: Vec<String>,
-    /// The rule that turns the scores of a solution's steps into its score, in figures and in tables
-    /// over the number of solutions.
+    /// The main aggregation of step scores into the score of a solution. Figures and tables over k show only this
+    /// one.
     pub aggregation: Aggregation,
-    /// The texts that end a step, in files of whole texts.
+    /// The texts after which a solution is split into steps, unless the file has steps.
     pub boundaries: Vec<String>,
-    /// The texts that begin a step, in files of whole texts.
+    /// The texts before which a solution is split into steps, unless the file has steps.
     pub starts: Vec<String>,
 }
 
-/// A scorer, as a report names it.
+/// A reward model that scored the solutions of all files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScorerOutline {
-    /// The name of the scorer in tables and in rows.
+    /// The key of the scores in rows, also the name in tables.
     pub name: String,
-    /// The model, as the caller named it.
+    /// The model as named by the caller, for the reader of the report.
     pub model: String,
-    /// The number of solutions that the scorer refused.
+    /// The number of solutions that the model refused; these have no score.
     pub refused: usize,
 }
 
-/// A file of solutions, as a report names it.
+/// A file of solutions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetOutline {
-    /// The name of the file in tables and figures.
+    /// The slug of the file's name, made unique in the report by a number.
     pub name: String,
-    /// The path, as the caller gave it.
+    /// The path of the file, as given by the caller.
     pub source: String,
-    /// The name of the file's layout.
+    /// The name of the layout that the file was read in.
     pub layout: String,
-    /// The source of the verdict on answers.
+    /// The source of the verdicts that decide which solutions are right.
     pub rightness: Rightness,
-    /// Whether the file gives the answers for votes; otherwise answers are extracted from the
-    /// texts.
+    /// True if the file has an answer for each solution. Otherwise answers are extracted from the solutions' texts.
     pub gives_answers: bool,
-    /// Whether the file's scores are log-odds: some are outside 0 to 1.
+    /// True if some of the file's scores are outside 0 to 1, so that all are read as log-odds.
     pub log_odds: bool,
 }
 
-/// The source of the verdict on answers.
+/// The source of the verdicts on solutions: some files have their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rightness {
-    /// The file says which solutions are right.
+    /// The file decides: it has a verdict on every solution.
     File,
-    /// The grader of beamgen compares answers with the references.
+    /// The grader decides: it compares answers with the file's references.
     Grader,
 }
 
 impl Rightness {
-    /// Returns the source in words, for tables.
+    /// Returns the source in words, for the text of a report.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

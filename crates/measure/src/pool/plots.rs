@@ -9,14 +9,14 @@ use crate::report::chart::{self, Chart, HPos, Item, Plot, VPos, at, axis, guide,
 use crate::report::slug;
 use crate::report::style::{INK, Look, named, note};
 
-/// Draws all figures into the folder and returns their list for the report.
+/// Draws all figures into `folder`. Returns their titles and file names for the report.
 pub(super) fn draw(folder: &Path, report: &Report) -> Result<Vec<Plot>, Error> {
     let mut plots = Vec::new();
     for (set, of) in report.outline.sets.iter().enumerate() {
         let rows = report.table.iter().filter(|row| row.set == of.name);
         let rows: Vec<&Ranked> = rows.filter(|row| row.is_main).collect();
         let curve = report.over_k.iter().find(|curve| curve.set == of.name);
-        // A single k is a point, not a curve.
+        // With a single k there is a point and no curve.
         let over_k = curve.filter(|curve| curve.at.len() > 1).map(over_k);
         let charts = [
             ("over-k", over_k),
@@ -40,7 +40,7 @@ pub(super) fn draw(folder: &Path, report: &Report) -> Result<Vec<Plot>, Error> {
     Ok(plots)
 }
 
-/// Makes the figure of accuracy over k: a line for each selector.
+/// Makes the figure of accuracy over k, with a line for each selector.
 fn over_k(curve: &Curve) -> Chart {
     let ends = |of: fn(f64, f64) -> f64, start: f64| {
         let all = curve.at.iter().flat_map(|at| &at.accuracy);
@@ -55,7 +55,7 @@ fn over_k(curve: &Curve) -> Chart {
         items.push(Item::Text(place, point.k.to_string(), 13, INK, anchor));
     }
     let mut legend = Vec::new();
-    // Bars are spread to both sides of their k.
+    // The bars of one k are spread around the coordinate of k.
     let middle = curve.selectors.len() as i32 / 2;
     for (number, name) in curve.selectors.iter().enumerate() {
         let look = Look::of(number);
@@ -82,13 +82,13 @@ fn over_k(curve: &Curve) -> Chart {
     Chart::one(title, legend, panel(x, y, items))
 }
 
-/// Makes the figure of paired differences to the majority vote, among all solutions.
+/// Makes the figure of each selector's paired difference to the majority vote, among all solutions.
 fn over_majority(set: &str, rows: &[&Ranked]) -> Chart {
     let ends = rows
         .iter()
         .filter_map(|row| Some((row.over_majority_low?, row.over_majority_high?)));
     let most = ends.fold(0.01_f64, |most, (low, high)| most.max(-low).max(high));
-    // In per cent, with 5 % of room.
+    // The axis is in percentage points, with 5 % of room at both ends.
     let most = 105.0 * most;
     let height = rows.len() as f64;
     let mut items = vec![guide((0.0, 0.0), (0.0, height))];
@@ -111,7 +111,6 @@ fn over_majority(set: &str, rows: &[&Ranked]) -> Chart {
     Chart::one(title, legend, panel(x, y, items))
 }
 
-/// Returns the place of k on the logarithmic axis.
 fn log2(k: usize) -> f64 {
     (k.max(1) as f64).log2()
 }

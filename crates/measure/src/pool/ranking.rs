@@ -1,4 +1,4 @@
-//! The main table of a pool: a row for each selector.
+//! The main table of a pool, with a row for each selector.
 
 use serde::Serialize;
 
@@ -8,38 +8,37 @@ use crate::intervals::{interval, paired};
 use crate::percent;
 use crate::report::markdown::{Column, between, points, share};
 
-/// The figures of a selector that chooses among all solutions of each problem.
+/// The figures of one selector, if it chooses among all solutions of each problem.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ranked {
     /// The name of the set.
     pub set: String,
-    /// The name of the selector.
+    /// The name of the selector, unique in the table of the set.
     pub selector: String,
-    /// The number of problems of the set.
+    /// The number of problems, which are the units of all intervals.
     pub problems: usize,
-    /// The number of solutions of all problems.
+    /// The number of solutions of all problems together.
     pub solutions: usize,
-    /// The mean accuracy over problems.
+    /// The probability that the choice is right, as a mean over problems.
     pub accuracy: f64,
     /// The lower end of the accuracy's 95 % interval over problems.
     pub accuracy_low: f64,
     /// The upper end of the accuracy's 95 % interval over problems.
     pub accuracy_high: f64,
-    /// The accuracy minus that of the majority vote, paired by problem; `null` for the majority
-    /// vote itself.
+    /// The accuracy minus that of the majority vote, as a mean of paired differences. `None` for the majority vote.
     pub over_majority: Option<f64>,
-    /// The lower end of the difference's 95 % interval.
+    /// The lower end of the 95 % interval of `over_majority`.
     pub over_majority_low: Option<f64>,
-    /// The upper end of the difference's 95 % interval.
+    /// The upper end of the 95 % interval of `over_majority`.
     pub over_majority_high: Option<f64>,
-    /// The share of problems with a right answer from a solution without a wrong step; `null`
-    /// without facts on steps.
+    /// The probability that the choice is right and has no wrong step, as a mean over problems. `None` if nothing is
+    /// known about steps.
     pub sound: Option<f64>,
-    /// The lower end of that share's 95 % interval.
+    /// The lower end of the 95 % interval of `sound`.
     pub sound_low: Option<f64>,
-    /// The upper end of that share's 95 % interval.
+    /// The upper end of the 95 % interval of `sound`.
     pub sound_high: Option<f64>,
-    /// Whether figures show the selector.
+    /// True if figures and curves include this selector.
     #[serde(skip)]
     pub(super) is_main: bool,
 }
@@ -59,7 +58,7 @@ pub const COLUMNS: [Column<Ranked>; 5] = [
     }),
     ("unsound among right", |row| {
         row.sound.map_or("-".to_owned(), |sound: f64| {
-            // Avoids a division by 0: without right answers, none is unsound.
+            // If no answer is right, this bound replaces a division by 0.
             let right = row.accuracy.max(f64::MIN_POSITIVE);
             percent(((right - sound) / right).max(0.0))
         })
@@ -77,18 +76,18 @@ fn optional(
     }
 }
 
-/// Makes the table of a set.
+/// Makes the table of a set; `rows` has the problems of this set only.
 pub(super) fn ranking(set: &str, selectors: &[Selector], rows: &[&Row]) -> Vec<Ranked> {
     let majority = selectors.iter().find(|of| of.name == MAJORITY);
     let majority = majority.map_or_else(Vec::new, |of| values(rows, of, Counts::Right));
-    // Without facts on steps, soundness would equal accuracy and mislead.
+    // If nothing is known about steps, all right answers would count as sound, which would mislead.
     let knows_steps = rows.iter().any(|row| row.knows_steps());
     selectors
         .iter()
         .map(|selector| {
             let right = values(rows, selector, Counts::Right);
             let accuracy = interval(&right);
-            // The majority vote is not compared with itself.
+            // The difference of the majority vote to itself is left out.
             let over = (selector.name != MAJORITY).then(|| paired(&right, &majority));
             let sound = knows_steps.then(|| interval(&values(rows, selector, Counts::Sound)));
             Ranked {
@@ -111,13 +110,13 @@ pub(super) fn ranking(set: &str, selectors: &[Selector], rows: &[&Row]) -> Vec<R
         .collect()
 }
 
-/// Returns the probability of a right choice for each problem.
+/// Returns the probability of a right choice among all solutions, for each problem.
 fn values(rows: &[&Row], selector: &Selector, counts: Counts) -> Vec<f64> {
     rows.iter()
         .enumerate()
         .map(|(number, row)| {
             let value = selector.value(row, row.len(), counts, number as u64);
-            // A problem without solutions has no right choice.
+            // Without solutions there is no right choice.
             value.unwrap_or(0.0)
         })
         .collect()

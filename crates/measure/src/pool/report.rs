@@ -1,4 +1,4 @@
-//! The figures of a report on pools, computed from the rows.
+//! The numbers of a report on pools, computed from the rows.
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,48 @@ use super::row::Row;
 use super::selector::{Counts, Selector, all};
 use crate::rerank::Share;
 
-/// The largest number of disagreements that a report lists.
+/// The largest number of disagreements in the list of a set.
 const LISTED: usize = 50;
 
 /// A report on pools of solutions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The outline: files and scorers.
+    /// The description of the files, scorers and checkers.
     #[serde(skip)]
     pub outline: Outline,
-    /// The main table: a row for each selector of each set.
+    /// The main table, with a row for each selector of each set.
     pub table: Vec<Ranked>,
-    /// The accuracy of the main selectors over smaller numbers of solutions, for each set.
+    /// The accuracy of the main selectors at smaller numbers of solutions, one item for each set.
     pub over_k: Vec<Curve>,
-    /// The disagreements of file and grader, for each set with both.
+    /// The disagreements of file and grader, for sets in which both have verdicts.
     pub disagreements: Vec<Disagreements>,
-    /// The contents of each set in numbers.
+    /// The sizes of each set, and how many of its solutions are right.
     pub counts: Vec<Count>,
 }
 
-/// The accuracy over k of a set.
+/// The accuracy of the main selectors on a set, over k.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// The name of the set.
     pub set: String,
-    /// The names of the selectors.
+    /// The names of the selectors, in the order of [`AtK::accuracy`].
     pub selectors: Vec<String>,
-    /// The accuracies by rising k.
+    /// The accuracies at k = 1, 2, 4 and so on, and at the largest number of solutions.
     pub at: Vec<AtK>,
 }
 
-/// The accuracy at k solutions.
+/// The accuracy if only `k` solutions of a problem existed.
 #[derive(Clone, Debug, Serialize)]
 pub struct AtK {
-    /// The number k of solutions.
+    /// The number of solutions to choose among, at most the largest number of a problem.
     pub k: usize,
-    /// The number of problems with at least k solutions.
+    /// The number of problems with at least k solutions; only these are included.
     pub problems: usize,
     /// The accuracy of each selector, in the order of [`Curve::selectors`].
     pub accuracy: Vec<Share>,
 }
 
-/// The solutions on which the file and the grader disagree.
+/// The solutions whose verdicts by file and grader differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disagreements {
     /// The name of the set.
@@ -60,45 +60,44 @@ pub struct Disagreements {
     pub file_right: usize,
     /// The number of solutions that the file calls wrong and the grader right.
     pub grader_right: usize,
-    /// The number of disagreements in which the grader cannot tell; the grader then counts a
-    /// solution as wrong.
+    /// The number of disagreements in which the grader cannot decide and therefore counts the solution as wrong.
     pub cannot_tell: usize,
-    /// The first disagreements, each answer of a problem once.
+    /// The first disagreements; an answer of a problem is listed only once.
     pub listed: Vec<Disagreement>,
 }
 
-/// An answer on which the file and the grader disagree.
+/// An answer whose verdicts by file and grader differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Disagreement {
-    /// The id of the problem.
+    /// The id of the problem, from the file or its position in the file.
     pub id: String,
-    /// The answer of the solution; `None` if it has none.
+    /// The answer of the solution; `None` if the solution has none.
     pub answer: Option<String>,
-    /// The reference answer of the problem, if the file has one.
+    /// The reference answer of the problem; `None` if the file has none.
     pub reference: Option<String>,
-    /// Whether the file calls the answer right.
+    /// True if the file calls the answer right; the grader then calls it wrong, or cannot decide.
     pub file: bool,
 }
 
-/// The contents of a set in numbers.
+/// The sizes of a set and of groups of its solutions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Count {
     /// The name of the set.
     pub set: String,
-    /// The number of problems of the set.
+    /// The number of problems in the file, up to the limit of the call.
     pub problems: usize,
-    /// The number of solutions of all problems.
+    /// The number of solutions of all problems together.
     pub solutions: usize,
-    /// The smallest and the largest number of solutions of a problem.
+    /// The smallest and the largest number of solutions of one problem.
     pub range: (usize, usize),
     /// The number of solutions that are right.
     pub right: usize,
-    /// The number of right solutions with a wrong step; `None` without facts on steps.
+    /// The number of right solutions with a wrong step; `None` if nothing is known about steps.
     pub right_unsound: Option<usize>,
-    /// The number of solutions in which a checker proves a step wrong; `None` without checkers.
+    /// The number of solutions with a step that a checker proves wrong; `None` without checkers.
     pub vetoed: Option<usize>,
-    /// The number of problems whose majority vote is a tie of right and wrong answers, decided by
-    /// the order in the file.
+    /// The number of problems in which right and wrong answers share the most votes. The first of these answers in
+    /// the file wins.
     pub tied: usize,
 }
 
@@ -118,7 +117,7 @@ impl Report {
             report.table.extend(ranking(&set.name, &selectors, &rows));
             report.over_k.push(curve(&set.name, &selectors, &rows));
             report.counts.push(count(&set.name, &rows));
-            // Only a file with verdicts and references can disagree with the grader.
+            // The file and the grader can only disagree if both have verdicts.
             let both = rows.iter().any(|row| row.graded.is_some());
             if both && set.rightness == Rightness::File {
                 report.disagreements.push(disagreements(&set.name, &rows));
@@ -144,7 +143,7 @@ fn curve(set: &str, selectors: &[Selector], rows: &[&Row]) -> Curve {
 
 fn at_k(k: usize, selectors: &[&Selector], rows: &[&Row]) -> AtK {
     let accuracy = selectors.iter().map(|selector| {
-        // Problems with fewer than k solutions have no value and are left out of the mean.
+        // A problem with fewer than k solutions has no value, and the mean leaves it out.
         let values = rows
             .iter()
             .enumerate()
@@ -178,7 +177,7 @@ fn count(set: &str, rows: &[&Row]) -> Count {
     }
 }
 
-/// Counts the solutions of all problems that satisfy a condition.
+/// Returns the number of solutions for which `counts` holds, over all problems.
 fn number(rows: &[&Row], counts: impl Fn(&Row, usize) -> bool) -> usize {
     rows.iter()
         .map(|row| (0..row.len()).filter(|&at| counts(row, at)).count())
@@ -189,13 +188,13 @@ fn is_right(row: &Row, at: usize) -> bool {
     row.right.as_bytes()[at] == b'1'
 }
 
-/// Whether right and wrong answers share the most votes.
+/// Returns whether both a right and a wrong answer have the largest number of votes.
 fn is_tied(row: &Row) -> bool {
-    // The votes of each distinct answer, and whether its first solution is right.
+    // The number of votes of each distinct answer, and whether it is right.
     let mut votes: BTreeMap<u32, (usize, bool)> = BTreeMap::new();
     for sample in row.samples() {
         if let Some(class) = sample.class {
-            // Equal answers are equally right, so the first solution decides.
+            // Equal answers have equal verdicts, so the first solution decides.
             votes.entry(class).or_insert((0, sample.correct)).0 += 1;
         }
     }

@@ -1,47 +1,46 @@
-//! The raw row of a results folder: a problem with its solutions.
+//! The raw row of a pool: a problem with its solutions.
 
 use std::collections::BTreeMap;
 
 use beamgen::eval::pool::Sample;
 use serde::{Deserialize, Serialize};
 
-/// A raw row. Lists and texts have an item or a character for each solution.
+/// A raw row. A list has an item for each solution, and a string has a character for each.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
-    /// The number of the problem's file.
     pub set: usize,
     pub id: String,
     pub reference: Option<String>,
     pub answers: Vec<Option<String>>,
-    /// `1` for a right answer, `0` for a wrong answer or none, by the source that counts.
+    /// `1` for a right answer, `0` for a wrong one or none, by the source in
+    /// [`SetOutline::rightness`](super::outline::SetOutline::rightness).
     pub right: String,
-    /// The verdict of the grader, if the file's verdict counts; `?` if the grader cannot tell.
+    /// The grader's verdicts, if the file's decide and the problem has a reference; `?` if the grader cannot decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graded: Option<String>,
-    /// The number of each answer among the distinct answers; `null` without an answer.
+    /// A number that equal answers share; `null` without an answer.
     pub class: Vec<Option<u32>>,
     /// `1` for an answer that is a guess.
     pub guess: String,
-    /// The number of characters of each solution.
+    /// The number of characters in the text of each solution.
     pub length: Vec<u32>,
-    /// The step scores by scorer; `null` for a solution that the scorer refused.
+    /// The step scores by the name of the scorer; `null` for a solution that the scorer refused.
     pub scores: BTreeMap<String, Vec<Option<Vec<f32>>>>,
-    /// The first step that a checker proves wrong, from 0; missing without checkers.
+    /// The index of the first step that a checker proves wrong; the column is missing without checkers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fails: Option<Vec<Option<u32>>>,
-    /// The first step that people labelled wrong, or -1 for none; `null` without a label.
+    /// The index of the first step that people labelled wrong, or -1 if none is; `null` without labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<Vec<Option<i64>>>,
 }
 
 impl Row {
-    /// Returns the number of solutions of the problem.
     pub(super) fn len(&self) -> usize {
         self.right.len()
     }
 
-    /// Returns the solutions as samples without scores.
+    /// Returns the solutions as samples. Scores are missing, because they depend on the selector.
     pub(super) fn samples(&self) -> impl Iterator<Item = Sample> {
         let columns = self.class.iter().zip(&self.length);
         let flags = self.right.bytes().zip(self.guess.bytes());
@@ -52,7 +51,7 @@ impl Row {
                 class,
                 is_guess: guess == b'1',
                 score: None,
-                // Solutions of files have no token counts.
+                // Solutions in files have no token counts, so the number of characters stands for them.
                 tokens: length,
             })
     }
@@ -62,19 +61,18 @@ impl Row {
         self.fails.as_ref().is_some_and(|fails| fails[at].is_some())
     }
 
-    /// Whether a step of this solution is wrong. Labels of people take precedence over verdicts of
-    /// checkers.
+    /// Returns whether a step of this solution is known to be wrong. Labels of people take precedence over verdicts
+    /// of checkers.
     pub(super) fn is_unsound(&self, at: usize) -> bool {
         let label = self.first_error.as_ref().and_then(|labels| labels[at]);
         label.map_or_else(|| self.is_vetoed(at), |first| first >= 0)
     }
 
-    /// Whether the row has facts on steps.
     pub(super) fn knows_steps(&self) -> bool {
         self.fails.is_some() || self.first_error.is_some()
     }
 
-    /// Checks that all lists have an item for each solution; an error names the field.
+    /// Checks that all columns have an item for each solution. The error begins with the wrong field.
     pub(super) fn check(&self, sets: usize) -> Result<(), String> {
         let count = self.len();
         let scores = self.scores.iter();
@@ -103,7 +101,7 @@ impl Row {
                 ));
             }
         }
-        // A row cannot have more distinct answers than solutions.
+        // A problem cannot have more distinct answers than solutions.
         let most = self.class.iter().flatten().max();
         match most.filter(|&&most| most as usize >= count) {
             Some(most) => Err(format!("field \"class\": {most} of {count} solutions")),

@@ -1,4 +1,4 @@
-//! Selectors: the ways to choose a solution of a pool.
+//! Selectors: ways to choose one of a problem's solutions.
 
 use beamgen::eval::pass_at_k::pass_at_k;
 use beamgen::eval::pool::{Sample, chosen_at_k, pass_rate};
@@ -8,7 +8,7 @@ use super::outline::{FILE, Outline};
 use super::row::Row;
 use crate::rerank;
 
-/// A way to choose a solution.
+/// A way to choose one of a problem's solutions: a rule, a source of scores, and perhaps a veto.
 #[derive(Clone, Debug)]
 pub(super) struct Selector {
     pub name: String,
@@ -16,20 +16,19 @@ pub(super) struct Selector {
     by: By,
     /// Whether solutions with a step that a checker proves wrong are left out.
     veto: bool,
-    /// Whether figures show the selector.
     pub is_main: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// A random solution: the accuracy of a single sample.
+    /// A random solution, whose accuracy is that of a single sample.
     Single,
-    /// A right solution if there is any: an upper bound, since it needs the truth.
+    /// A right solution if one exists: an upper bound, since no selector knows the truth.
     Pass,
     Choose(Choose),
 }
 
-/// The source of a solution's score.
+/// The source of the score by which `Way::Choose` ranks solutions.
 #[derive(Clone, Debug)]
 enum By {
     Nothing,
@@ -38,17 +37,17 @@ enum By {
     Scorer {
         name: String,
         aggregation: Aggregation,
-        /// Whether the scores are log-odds. Their order is meaningful, sums of them are not.
+        /// True if the scores are log-odds. Log-odds can be compared, but their sums have no meaning.
         log_odds: bool,
         /// Whether any solution has several scores.
         by_step: bool,
     },
 }
 
-/// The name of the selector with which all others are compared.
+/// The name of the selector with which the others are compared.
 pub(super) const MAJORITY: &str = "majority";
 
-/// Returns all selectors of a set: those without scores, and every scorer with every aggregation.
+/// Returns all selectors of a set: those without scores, and those by each scorer with each aggregation.
 pub(super) fn all(outline: &Outline, set: usize, rows: &[&Row]) -> Vec<Selector> {
     let choose = Way::Choose;
     let mut all = vec![
@@ -64,7 +63,7 @@ pub(super) fn all(outline: &Outline, set: usize, rows: &[&Row]) -> Vec<Selector>
         all.extend(by_scorer(outline, set, rows, name));
     }
     if !outline.checkers.is_empty() {
-        // Only the main selectors get a twin with a veto, which keeps the table short.
+        // Only main selectors also get a variant with a veto, which keeps the table short.
         let vetoed: Vec<Selector> = all
             .iter()
             .filter(|of| of.is_main && matches!(of.way, Way::Choose(_)))
@@ -92,11 +91,11 @@ fn plain(name: &str, way: Way, by: By, is_main: bool) -> Selector {
 fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Selector> {
     let given = rows.iter().filter_map(|row| row.scores.get(name));
     let scores: Vec<&Vec<f32>> = given.flatten().flatten().collect();
-    // A scorer that refused every solution cannot choose.
+    // A scorer that refused every solution cannot choose one.
     if scores.is_empty() {
         return Vec::new();
     }
-    // With a single score per solution, all aggregations are the same.
+    // With one score for each solution, all aggregations are equal.
     let by_step = scores.iter().any(|scores| scores.len() > 1);
     let main = outline.aggregation;
     let aggregations: Vec<Aggregation> = if !by_step {
@@ -104,7 +103,7 @@ fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Se
     } else if rerank::aggregations().any(|of| of == main) {
         rerank::aggregations().collect()
     } else {
-        // A main aggregation outside the usual list is added, so that figures have it.
+        // Figures show the main aggregation, so it is added if the usual ones lack it.
         rerank::aggregations().chain([main]).collect()
     };
     let mut all = Vec::new();
@@ -135,25 +134,24 @@ fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Se
 /// The kind of solutions that count as right.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Counts {
-    /// A right answer, whatever its steps.
+    /// A right answer, even if a step is wrong.
     Right,
-    /// A right answer from a solution without a wrong step.
+    /// A right answer, and no step that is known to be wrong.
     Sound,
 }
 
 impl Selector {
-    /// Whether curves over k show the selector: the main ones without a veto.
     pub(super) fn is_over_k(&self) -> bool {
         self.is_main && !self.veto
     }
 
-    /// Returns the probability that the choice among `k` of a problem's solutions counts; `None` if
-    /// there are fewer. `number` is that of the problem and seeds the subsets of votes.
+    /// Returns the probability that the choice among `k` random solutions of a problem is right by `counts`. Returns
+    /// `None` if the problem has fewer solutions. The problem's `number` is the seed for the subsets of votes.
     pub(super) fn value(&self, row: &Row, k: usize, counts: Counts, number: u64) -> Option<f64> {
         let samples = self.samples(row, counts);
         match self.way {
             _ if k > samples.len() => None,
-            // The share of right solutions is the expected accuracy of a random one.
+            // The expected accuracy of a random solution is the share of right ones.
             Way::Single => pass_rate(&samples),
             Way::Pass => {
                 let right = samples.iter().filter(|sample| sample.correct).count();
@@ -169,7 +167,7 @@ impl Selector {
             sample.score = self.score(row, at);
             sample.correct &= counts == Counts::Right || !row.is_unsound(at);
         }
-        // If all solutions are proved wrong, a veto would leave none to choose.
+        // A veto on all solutions would leave none, so it has no effect then.
         if self.veto && (0..samples.len()).any(|at| !row.is_vetoed(at)) {
             for (at, sample) in samples.iter_mut().enumerate() {
                 sample.class = sample.class.filter(|_| !row.is_vetoed(at));
@@ -181,7 +179,7 @@ impl Selector {
     fn score(&self, row: &Row, at: usize) -> Option<f32> {
         match &self.by {
             By::Nothing => None,
-            // Negated, since the highest score is the best.
+            // The shortest solution must have the highest score.
             By::Shorter => Some(-(row.length[at] as f32)),
             By::Longer => Some(row.length[at] as f32),
             By::Scorer {
@@ -191,8 +189,8 @@ impl Selector {
                 by_step,
             } => {
                 let scores = row.scores.get(name)?[at].as_ref()?.iter().copied();
-                // The sigmoid of large log-odds rounds to 1, so single scores keep their order only
-                // without it.
+                // The sigmoid of large log-odds rounds to 1. Single scores that are only compared therefore stay
+                // log-odds, which keep their order.
                 if *log_odds && (*by_step || self.way != Way::Choose(Choose::Best)) {
                     aggregation.fold(scores.map(sigmoid))
                 } else {

@@ -23,8 +23,8 @@ fn accuracy(report: &Report, selector: &str) -> f64 {
     (row.accuracy * 1e6).round() / 1e6
 }
 
-/// The figures that Qwen2.5-Math's evaluation publishes with this file. Its ties: of equal votes
-/// the answer that comes first, of equal scores the first response; both are the rules here.
+/// Qwen2.5-Math's evaluation publishes these means for the file. It breaks ties as this module does: among equal
+/// votes the first answer wins, and among equal scores the first response.
 #[test]
 fn the_pool_of_qwen_has_its_published_means() {
     let Some(path) = beamgen_test_support::shared("data/qwen_rm_maj_100.jsonl") else {
@@ -206,7 +206,7 @@ fn people_s_labels_say_what_is_sound_and_a_judge_of_ends_counts_by_its_last_scor
     assert!(report.table.iter().all(|row| row.sound == Some(0.5)));
 }
 
-/// A scorer that refuses long steps.
+/// A scorer that refuses chains with a long last step.
 struct Short;
 
 impl StepScorer for Short {

@@ -1,4 +1,4 @@
-//! A chart as data, and its drawing as SVG and as PNG.
+//! Charts as data, and how they are drawn as SVG and PNG.
 
 mod crowd;
 mod labels;
@@ -19,7 +19,7 @@ use super::style::{Drawn, Fault, INK, Legend, Look, PALE, fault, page, text};
 use super::write_file;
 use crate::Error;
 
-/// The width and height of the SVG in pixels; the PNG is `SCALE` times as large.
+/// The width and height of an SVG in pixels. A PNG is larger by the factor `SCALE`.
 const SIZE: (u32, u32) = (1080, 620);
 const SCALE: u32 = 2;
 
@@ -27,15 +27,15 @@ const SCALE: u32 = 2;
 pub(crate) struct Chart {
     pub title: String,
     pub legend: Legend,
-    /// The panels, row by row.
+    /// The panels in rows, from left to right and from top to bottom.
     pub panels: Vec<Panel>,
     /// The number of panels in a row; 0 for a chart that is one panel.
     pub across: usize,
 }
 
-/// A figure whose files are written.
+/// A figure whose files exist in the folder of a report.
 pub(crate) struct Plot {
-    /// The number of the figure's set.
+    /// The index of the set that the figure is about.
     pub set: usize,
     pub title: String,
     /// The name of the file without `.svg` or `.png`.
@@ -43,7 +43,7 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
-    /// Adds the figures of a set to a report in Markdown.
+    /// Appends the figures of a set to a report in Markdown.
     pub(crate) fn show(out: &mut String, plots: &[Self], set: usize) {
         for Self { title, stem, .. } in plots.iter().filter(|plot| plot.set == set) {
             out.push_str(&format!("\n![{title}]({stem}.svg)\n"));
@@ -51,24 +51,24 @@ impl Plot {
     }
 }
 
-/// Axes and the items drawn over them.
+/// Axes, with the items that are drawn over them.
 pub(crate) struct Panel {
     pub caption: Option<String>,
     pub x: Axis,
     pub y: Axis,
     pub sizes: Sizes,
-    /// The items, in the order of drawing.
+    /// The items in the order of drawing; later ones cover earlier ones.
     pub items: Vec<Item>,
 }
 
-/// An axis with a linear scale.
+/// A linear axis; callers with a logarithmic one pass logarithms.
 pub(crate) struct Axis {
     pub range: Range<f64>,
-    /// The text along the axis; empty for none.
+    /// The text along the axis; empty for no text.
     pub name: String,
-    /// The number of labels; `None` leaves the number to the library, 0 also removes the mesh.
+    /// The number of labels. `None` lets the library choose, and 0 removes the grid lines too.
     pub labels: Option<usize>,
-    /// The number of digits after the point.
+    /// The number of digits after the decimal point of a label.
     pub digits: usize,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct At {
     down: i32,
 }
 
-/// Returns the place of a point of the axes.
+/// Returns the place with these coordinates, without an offset in points.
 pub(crate) fn at(x: f64, y: f64) -> At {
     At {
         x,
@@ -133,7 +133,6 @@ impl At {
     }
 }
 
-/// An item of a panel.
 pub(crate) enum Item {
     /// A line in a look.
     Line(Look, Vec<At>),
@@ -145,7 +144,7 @@ pub(crate) enum Item {
     Block(RGBColor, [At; 2]),
     /// Text of a size, anchored at a place.
     Text(At, String, u32, RGBColor, (HPos, VPos)),
-    /// Lines of points with bars and numbers, moved so that none covers another.
+    /// Lines of points with bars and numbers. Points may be moved sideways so that they do not cover each other.
     Crowd(Vec<(Look, Vec<Numbered>)>),
 }
 
@@ -154,28 +153,26 @@ pub(crate) struct Numbered {
     pub number: usize,
     pub x: f64,
     pub y: f64,
-    /// The ends of the point's bar, in values of y.
+    /// The ends of the point's bar, as coordinates of the vertical axis.
     pub bar: (f64, f64),
 }
 
-/// Returns a line to compare with, such as the diagonal.
+/// Returns a thin line for comparison, for example a diagonal.
 pub(crate) fn guide(from: (f64, f64), to: (f64, f64)) -> Item {
     Item::Stroke(INK.mix(1.0), 1, [at(from.0, from.1), at(to.0, to.1)])
 }
 
-/// Returns the bar of an interval at a place, between two values of y.
+/// Returns the bar of an interval at `place`, from `low` to `high` on the vertical axis.
 pub(crate) fn bar(look: Look, place: At, (low, high): (f64, f64)) -> Item {
     let ends = [low, high].map(|y| At { y, ..place });
     Item::Stroke(look.colour.mix(0.5), 1, ends)
 }
 
-/// Returns a straight stroke in the colour of a look.
 pub(crate) fn stroke(look: Look, width: u32, ends: [At; 2]) -> Item {
     Item::Stroke(look.colour.mix(1.0), width, ends)
 }
 
-/// Returns the bars of points that have an interval, the line through the points, and their
-/// markers.
+/// Returns the items of a line of points: the bars of points with an interval, the line, the markers.
 pub(crate) fn series(look: Look, points: &[(At, Option<(f64, f64)>)]) -> Vec<Item> {
     let bars = points
         .iter()
@@ -186,7 +183,7 @@ pub(crate) fn series(look: Look, points: &[(At, Option<(f64, f64)>)]) -> Vec<Ite
     bars.chain([line]).chain(marks).collect()
 }
 
-/// Returns a panel with the usual sizes and no caption.
+/// Returns a panel with large sizes and no caption, for a chart of one panel.
 pub(crate) fn panel(x: Axis, y: Axis, items: Vec<Item>) -> Panel {
     Panel {
         caption: None,
@@ -212,7 +209,7 @@ pub(crate) fn axis(
 }
 
 impl Chart {
-    /// Makes a chart of a single panel.
+    /// Makes a chart with one panel, whose caption is the title.
     pub(crate) fn one(title: String, legend: Legend, panel: Panel) -> Self {
         Self {
             title,
@@ -226,8 +223,7 @@ impl Chart {
     pub(crate) fn save(&self, folder: &Path, stem: &str) -> Result<(), Error> {
         static FONT: Once = Once::new();
         FONT.call_once(|| {
-            // The font is inside the program and always readable; without it PNGs would have no
-            // text.
+            // The font is compiled into the program, so registering it cannot fail. PNGs need it for text.
             let _ = register_font("sans-serif", FontStyle::Normal, ttf_noto_sans::REGULAR);
         });
         let mut svg = String::new();
@@ -238,20 +234,20 @@ impl Chart {
         .map_err(failed(folder, stem))?;
         write_file(&folder.join(format!("{stem}.svg")), svg.as_bytes())?;
         let (width, height) = (SIZE.0 * SCALE, SIZE.1 * SCALE);
-        // Three bytes per pixel: red, green, blue.
+        // A pixel has three bytes: red, green and blue.
         let mut pixels = vec![0; 3 * (width * height) as usize];
         let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
         self.draw(&area, SCALE).map_err(failed(folder, stem))?;
-        // The area borrows the pixels.
+        // `area` borrows the pixels until here.
         drop(area);
         let png = png(width, height, &pixels).map_err(failed(folder, stem))?;
         write_file(&folder.join(format!("{stem}.png")), &png)
     }
 
-    /// Draws the chart, `scale` times as large.
+    /// Draws the chart; all sizes are multiplied by `scale`.
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, scale: u32) -> Drawn<()> {
         let plot = page(area, &self.legend, scale)?;
-        // A single panel has the whole page, and the title as its caption.
+        // A chart of one panel has no title of its own, so the panel gets the title as its caption.
         if self.across == 0 {
             for panel in &self.panels {
                 panel.draw(area, &plot, Some(&self.title), scale)?;
@@ -261,7 +257,7 @@ impl Chart {
                 .margin(8 * scale, 0, 0, 0)
                 .titled(&self.title, text(18, scale, INK))
                 .map_err(fault)?;
-            // A last row may have empty places.
+            // The last row may have fewer panels.
             let rows = self.panels.len().div_ceil(self.across);
             let places = plot.split_evenly((rows, self.across));
             for (place, panel) in places.iter().zip(&self.panels) {
@@ -280,11 +276,11 @@ fn failed(folder: &Path, stem: &str) -> impl Fn(Fault) -> Error {
     }
 }
 
-/// Axes of a panel on an area.
+/// The axes of a panel, which convert coordinates to pixels.
 type Axes<'a, DB> = ChartContext<'a, DB, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 impl Panel {
-    /// Draws the panel into `place`, a part of `area`.
+    /// Draws the panel into `place`, which is part of `area`.
     fn draw<DB: DrawingBackend>(
         &self,
         area: &DrawingArea<DB, Shift>,
@@ -318,7 +314,7 @@ impl Panel {
         if let Some(labels) = self.y.labels {
             mesh.y_labels(labels);
         }
-        // Without labels, lines of the mesh would have no meaning.
+        // Grid lines have no meaning without labels.
         if self.x.labels == Some(0) {
             mesh.disable_x_mesh();
         }
@@ -347,7 +343,7 @@ impl Item {
     ) -> Drawn<()> {
         let pixel = |place: &At| {
             let (x, y) = axes.backend_coord(&(place.x, place.y));
-            // Offsets are in points, so the SVG and the larger PNG look the same.
+            // Offsets are in points, so that SVG and PNG look alike.
             let points = scale as i32;
             (x + place.right * points, y + place.down * points)
         };
@@ -380,7 +376,6 @@ fn formatter(digits: usize) -> impl Fn(&f64) -> String {
     move |value| format!("{value:.digits$}")
 }
 
-/// Encodes `3 * width * height` bytes of red, green and blue as PNG.
 fn png(width: u32, height: u32, pixels: &[u8]) -> Drawn<Vec<u8>> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);

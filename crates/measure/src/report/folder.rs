@@ -1,4 +1,4 @@
-//! The folder of a report: `results.json`, the text with its page, and the files of rows.
+//! The folder of a report: `results.json`, the text with its HTML page, and the files of rows.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::Error;
 /// The file with everything but the rows.
 pub(crate) const RESULTS: &str = "results.json";
 
-/// The file with the raw rows, one per line.
+/// The file of raw rows, a JSON object on each line.
 pub(crate) const ROWS: &str = "rows.jsonl";
 
-/// The largest file of results or rows that is read, in bytes.
+/// The largest accepted file of results or rows, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// The largest figure that is put into a page, in bytes.
+/// The largest SVG file that is embedded in the page, in bytes.
 const MAX_FIGURE: u64 = 1 << 26;
 
-/// The contents of `results.json`: the program, the outline and the figures.
+/// The contents of `results.json`. The fields of `outline` and `figures` are keys next to `about`.
 #[derive(Serialize)]
 struct Results<'a, O, F> {
     about: &'a About,
@@ -31,7 +31,7 @@ struct Results<'a, O, F> {
     figures: &'a F,
 }
 
-/// The parts of `results.json` from which a report is drawn, apart from the rows.
+/// The parts of `results.json` that are needed to draw a report again. Figures are computed again from the rows.
 #[derive(Deserialize)]
 pub(crate) struct Given<O> {
     pub about: About,
@@ -39,8 +39,7 @@ pub(crate) struct Given<O> {
     pub outline: O,
 }
 
-/// Writes `results.json`. `outline` and `figures` are structs with a field for each key, or `()` if
-/// there are no figures yet.
+/// Writes `results.json`. `outline` and `figures` are structs whose fields become keys. `()` stands for no figures.
 pub(crate) fn write_results(
     folder: &Path,
     about: &About,
@@ -59,7 +58,7 @@ pub(crate) fn write_results(
     write_file(&path, &text)
 }
 
-/// Reads `results.json` without its figures, which are computed again from the rows.
+/// Reads `results.json`; its figures are ignored, because they are computed again from the rows.
 pub(crate) fn read_results<O: DeserializeOwned>(folder: &Path) -> Result<Given<O>, Error> {
     let path = folder.join(RESULTS);
     let text = beamgen_files::read_regular_file(&path, MAX_BYTES).map_err(|e| e.to_string());
@@ -67,8 +66,8 @@ pub(crate) fn read_results<O: DeserializeOwned>(folder: &Path) -> Result<Given<O
         .map_err(|reason| Error::NoResults { path, reason })
 }
 
-/// Writes a report in Markdown to the file `name`, and to `index.html` with its figures, SVG files
-/// of the folder.
+/// Writes a Markdown report to the file `name`, and as HTML to `index.html`. The page embeds the SVG figures of the
+/// folder.
 pub(crate) fn write_report(
     folder: &Path,
     name: &str,
@@ -76,7 +75,7 @@ pub(crate) fn write_report(
     markdown: &str,
 ) -> Result<(), Error> {
     write_file(&folder.join(name), markdown.as_bytes())?;
-    // The page contains its figures, so that it can be sent as a single file.
+    // The figures are embedded, so that the page can be sent as a single file.
     let page = beamgen_view::document(title, markdown, &|name: &str| {
         // Figures are in the folder itself, whatever else a report might name.
         let is_plain = name.ends_with(".svg") && !name.contains(['/', '\\']);
@@ -87,7 +86,7 @@ pub(crate) fn write_report(
     write_file(&folder.join("index.html"), page.as_bytes())
 }
 
-/// Makes the folder; an error if it has rows already.
+/// Makes the folder; returns an error if it already has rows.
 pub(crate) fn free_folder(folder: &Path) -> Result<(), Error> {
     create_folder(folder)?;
     let rows = folder.join(ROWS);
@@ -98,7 +97,6 @@ pub(crate) fn free_folder(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes rows as JSON lines.
 pub(crate) fn write_lines(
     path: &Path,
     rows: impl IntoIterator<Item = impl Serialize>,
@@ -109,12 +107,11 @@ pub(crate) fn write_lines(
         written.map_err(|error| Error::writing(path)(error.into()))?;
         text.push(b'\n');
     }
-    // In a single step, so that a crash leaves no half of a file.
+    // The file is replaced atomically, so a crash leaves no incomplete file.
     write_file(path, &text)
 }
 
-/// Calls `take` with every row of a file. An error of `take` is reported with the number of the
-/// line.
+/// Calls `take` with each row of a file. An error of `take` gets the number of the line.
 pub(crate) fn each<T: DeserializeOwned>(
     path: &Path,
     mut take: impl FnMut(T) -> Result<(), String>,

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use crate::printable;
 
-/// Writes a table: the first column is aligned to the left, all others, numbers, to the right.
+/// Appends a table. The first column is aligned to the left, the others to the right.
 pub(crate) fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
     out.push_str(&table_line(&head));
-    // `---:` aligns to the right, as numbers should be.
+    // `---:` aligns a column to the right, which suits numbers.
     let _ = writeln!(out, "|---|{}", "---:|".repeat(head.len() - 1));
     for row in rows {
         out.push_str(&table_line(&row));
@@ -22,7 +22,7 @@ fn table_line(cells: &[String]) -> String {
 /// A column of a table: its heading, and its cell in a row.
 pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
 
-/// Writes a table of these columns with a row for each of `rows`.
+/// Appends a table with these columns and a row for each of `rows`.
 pub(crate) fn columns<'r, R: 'r>(
     out: &mut String,
     columns: &[Column<R>],
@@ -36,28 +36,28 @@ pub(crate) fn columns<'r, R: 'r>(
     );
 }
 
-/// Writes a figure with the ends of its interval: `91.2 (90.0 to 92.5)`.
+/// Formats a value with the ends of its interval, for example `91.2 (90.0 to 92.5)`.
 pub(crate) fn between(value: f64, (low, high): (f64, f64), number: fn(f64) -> String) -> String {
     format!("{} ({} to {})", number(value), number(low), number(high))
 }
 
-/// Writes a share in per cent, without the sign.
+/// Formats a share as a percentage with one decimal, without a percent sign.
 pub(crate) fn share(value: f64) -> String {
     format!("{:.1}", value * 100.0)
 }
 
-/// Writes a score or another number between about 0 and 1.
+/// Formats a score, or another number of about 0 to 1, with three decimals.
 pub(crate) fn decimal(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// Writes a difference of shares in percentage points.
+/// Formats a difference of shares in percentage points, with a sign.
 pub(crate) fn points(value: f64) -> String {
     format!("{:+.1}", value * 100.0)
 }
 
-/// Escapes outside text for a line of Markdown, so that it is shown unchanged. Names of a bench's
-/// sets and runs are checked instead: [`is_fit_name`](crate::bench::outline::is_fit_name).
+/// Escapes text from outside for a line of Markdown, so that it is shown unchanged. Names of sets and runs need no
+/// escape, because [`is_fit_name`](crate::bench::outline::is_fit_name) was checked.
 pub(crate) fn plain(text: &str) -> String {
     let mut shown = String::new();
     let text = printable::line(text);
@@ -66,8 +66,7 @@ pub(crate) fn plain(text: &str) -> String {
     while let Some(c) = chars.next() {
         let next = chars.peek();
         match c {
-            // Markdown ignores underscores within words, and reports are easier to read without
-            // escapes.
+            // An underscore within a word has no meaning in Markdown, and reports are easier to read without escapes.
             '_' if within_word && next.is_some_and(|c| c.is_alphanumeric()) => shown.push(c),
             '<' | '>' | '&' | '|' | '`' | '*' | '_' | '[' | ']' | '\\' => {
                 let _ = write!(shown, "&#{};", u32::from(c));
@@ -79,7 +78,7 @@ pub(crate) fn plain(text: &str) -> String {
     shown
 }
 
-/// Writes text as code within a line, in backticks where Markdown shows the text unchanged.
+/// Formats text as inline code. Backticks are used if Markdown then shows the text unchanged, else HTML.
 pub(crate) fn code(text: &str) -> String {
     if !text.contains(|c: char| printable::acts(c) || "\n\t<>&|`".contains(c)) {
         format!("`{text}`")
@@ -88,7 +87,7 @@ pub(crate) fn code(text: &str) -> String {
     }
 }
 
-/// Writes text as a line of code of its own.
+/// Formats text as a line of code by indentation, or as HTML if Markdown would change the text.
 pub(crate) fn code_block(text: &str) -> String {
     if !code(text).starts_with('<') {
         format!("    {text}")
@@ -97,7 +96,7 @@ pub(crate) fn code_block(text: &str) -> String {
     }
 }
 
-/// Reads a number as reports print it: `1 234`, `+1.0`, `91.2 %`, `-3.0*`.
+/// Parses a number as reports print it, for example `1 234`, `+1.0`, `91.2 %` or `-3.0*`.
 #[cfg(test)]
 fn number(text: &str) -> Option<f64> {
     let plain = text
@@ -107,7 +106,7 @@ fn number(text: &str) -> Option<f64> {
     plain.trim_start_matches('+').parse().ok()
 }
 
-/// Returns every `figure (low to high)` of a report.
+/// Returns the numbers of every `figure (low to high)` in a report.
 #[cfg(test)]
 pub(crate) fn figures(text: &str) -> Vec<(f64, f64, f64)> {
     text.match_indices('(')

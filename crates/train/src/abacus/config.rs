@@ -1,4 +1,4 @@
-//! The configuration of the pipeline. A run's output is a function of its configuration.
+//! The configuration of `beamgen train abacus`. Equal configurations give equal models.
 
 use super::mining::Mining;
 use super::model::Shape;
@@ -7,15 +7,15 @@ use crate::{Error, Result};
 use beamgen_world::{Difficulty, ErrorRates, NAMES};
 use serde::{Deserialize, Serialize};
 
-/// All settings of `beamgen train abacus`: the problems, and a [`Schedule`] for each stage.
+/// All settings of `beamgen train abacus`. The default trains the bundled models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     /// The seed of fresh weights, of problems and of their order.
     pub seed: u64,
-    /// The shape of the base model, from which generator and reward models start.
+    /// The shape of the base model. The generator has the same shape; the reward models have `extra_layers` more.
     pub shape: Shape,
-    /// The difficulty of the problems to train on.
+    /// The difficulty of all problems, in training and evaluation.
     pub difficulty: Difficulty,
     /// The schedule of the base model, a language model of right solutions.
     #[serde(alias = "body")]
@@ -28,23 +28,23 @@ pub struct TrainConfig {
     /// The number of chains sampled from the generator at temperature 1, to train the reward
     /// models.
     pub chains: usize,
-    /// The number of layers that PRM and ORM have more than the generator.
+    /// The number of layers that PRM and ORM have in addition to `shape.layers`.
     pub extra_layers: usize,
-    /// The schedule of the reward models' common start, replaced-token detection.
+    /// The schedule of replaced-token detection, from which PRM and ORM start.
     pub detector: Schedule,
-    /// The schedule of the process reward model.
+    /// The schedule of the process reward model on sampled chains, before the rounds of `hard`.
     pub prm: Schedule,
-    /// The search for hard negatives.
+    /// The search for hard negatives: mistakes that a reward model rates as right.
     pub mining: Mining,
     /// The schedule of one round of training PRM or ORM on hard negatives.
     #[serde(alias = "prm_hard")]
     pub hard: Schedule,
-    /// The schedule of the outcome reward model.
+    /// The schedule of the outcome reward model on sampled chains, before the rounds of `hard`.
     pub orm: Schedule,
-    /// The number of held-out problems of the evaluation.
+    /// The number of problems of the test split in the evaluation.
     #[serde(alias = "gate_problems")]
     pub evaluation_problems: usize,
-    /// The number of updates between two saves.
+    /// The number of updates between two saved states of a stage.
     pub save_every: usize,
 }
 
@@ -83,7 +83,7 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
-    /// Checks that all settings are in their ranges.
+    /// Checks the range of each setting.
     ///
     /// # Errors
     /// [`Error::Config`] with the field and its range.
@@ -138,8 +138,8 @@ impl TrainConfig {
         Ok(())
     }
 
-    /// The whole pipeline on an easier world, in about a minute: a test that everything fits
-    /// together.
+    /// Returns a configuration with small models and easy problems, for tests: the whole pipeline takes about a
+    /// minute.
     pub fn quick() -> Self {
         Self {
             shape: Shape {

@@ -1,7 +1,6 @@
-//! The reward models' common start: replaced-token detection (ELECTRA, 2003.10555) on right
-//! solutions. This stage needs no labelled chains. A tenth of all its tokens are wrong, but a
-//! labelled chain has only one wrong token. So the model learns here to compare each token with the
-//! expected one.
+//! Replaced-token detection on right solutions (ELECTRA, arXiv 2003.10555), the common start of the reward models.
+//! About a tenth of the tokens are wrong here, but a sampled chain has only one labelled wrong token. The model thus
+//! learns faster to compare each token with the expected one. No sampled chains are needed.
 
 use super::config::TrainConfig;
 use super::lm::{length, of_size, people};
@@ -13,21 +12,21 @@ use beamgen_world::{self as world, MAX_NUMBER, NAMES, Split};
 use rand::Rng;
 use tokenizers::Tokenizer;
 
-/// The fraction of replaceable tokens that are replaced.
+/// The probability that a replaceable token is replaced.
 const REPLACED: f64 = 0.12;
-/// The label weight of an unchanged token; a replaced token has weight 1.
+/// The weight of the label of an unchanged token. A replaced token has weight 1, because it is rarer.
 const KEPT: f32 = 0.3;
 
-/// Classes of tokens in which any token can replace another.
+/// Classes of tokens. A token is only replaced by a token of its class, so that a replacement is wrong but plausible.
 pub struct Classes {
     numbers: Vec<u32>,
-    /// Names inside a line, names at the start of a line, arithmetic signs, the words "more" and
+    /// Four classes: names inside a line, names at the start of a line, arithmetic signs, the words "more" and
     /// "fewer".
     others: [Vec<u32>; 4],
 }
 
 impl Classes {
-    /// Finds the tokens of the world's words.
+    /// Collects the classes from the words of the world.
     ///
     /// # Errors
     /// The tokenizer fails.
@@ -42,11 +41,11 @@ impl Classes {
         Ok(Self { numbers, others })
     }
 
-    /// Returns a random replacement of the token `id` in the text `context`; `None` if the token
-    /// belongs to no class or the choice is `id` itself.
+    /// Returns a random replacement of the token `id` after the text `context`; `None` if the token belongs to no
+    /// class or the sampled token is `id`.
     fn replacement(&self, rng: &mut impl Rng, id: u32, context: &[u32]) -> Option<u32> {
         let new = if let Some(n) = self.numbers.iter().position(|x| *x == id) {
-            // Half of the numbers change by 1, 2 or 10, like a slip in a sum.
+            // Half of the numbers change by 1, 2 or 10, like a mistake in arithmetic.
             if rng.random_bool(0.5) {
                 let near = n as i64 + [-10, -10, -2, -1, 1, 2, 10][rng.random_range(0..7)];
                 self.numbers[near.clamp(1, MAX_NUMBER) as usize]
@@ -61,7 +60,7 @@ impl Classes {
     }
 }
 
-/// Returns the first token of each word.
+/// Returns the token of each word; the tokenizer has every word of the world as a single token.
 fn first_tokens(tok: &Tokenizer, words: impl IntoIterator<Item = String>) -> Result<Vec<u32>> {
     words
         .into_iter()
@@ -69,8 +68,8 @@ fn first_tokens(tok: &Tokenizer, words: impl IntoIterator<Item = String>) -> Res
         .collect()
 }
 
-/// Samples a token of a class. Half of the time the token is one that occurs in `context`: then the
-/// position of a token has to be checked, not only its presence.
+/// Samples a token of `class`. Half of the time the token occurs in `context`: the model then has to check the place
+/// of a token, not only its presence.
 fn other_of(rng: &mut impl Rng, class: &[u32], id: u32, context: &[u32]) -> u32 {
     let near: Vec<u32> = context
         .iter()
@@ -84,17 +83,16 @@ fn other_of(rng: &mut impl Rng, class: &[u32], id: u32, context: &[u32]) -> u32 
     }
 }
 
-/// The label of the newline of a line in a detection batch.
+/// The rule for the label at a line's newline, which is never replaced itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnd {
-    /// The label of the newline token itself: right, since newlines are not replaced.
+    /// The newline is judged as a token: always right, since newlines are never replaced.
     Token,
-    /// The label of the line, as for a PRM: wrong if a token of the line was replaced.
+    /// The newline is judged like a PRM's step end: wrong if any token of the line was replaced.
     Line,
 }
 
-/// Makes a batch of right solutions with some tokens replaced. Every token of a solution is
-/// labelled.
+/// Makes a batch of right solutions with some tokens replaced and a label at every token of a solution.
 ///
 /// # Errors
 /// The tokenizer fails.
@@ -123,7 +121,7 @@ pub fn batch(
         }
         let mut example = Example::of(ids);
         for (t, right) in chain.ids.iter().enumerate().skip(chain.prompt) {
-            // The language model learns the right token even where the example has a replaced one.
+            // The language-model target is the original token, even at a replaced one.
             example.predict(t, *right);
             let line = chain.lines.iter().find(|l| l.end == t + 1);
             let judged = match (line_end, line) {
@@ -138,11 +136,11 @@ pub fn batch(
     Ok(examples)
 }
 
-/// The fraction of wrong results in a batch of sums.
+/// The probability that a sum gets a wrong result, so that right and wrong are about equally frequent.
 const WRONG_SUMS: f64 = 0.4;
 
-/// Makes a batch of bare sums, some with a wrong result. Results and line ends are labelled. Such a
-/// batch has a result in every seven tokens, a problem has one in 24.
+/// Makes a batch of bare sums, some with a wrong result, with labels at results and line ends. Sums have a result in
+/// every seven tokens, but problems only one in 24.
 ///
 /// # Errors
 /// The tokenizer fails.
@@ -161,7 +159,7 @@ pub fn sums(
         for _ in 0..SUMS {
             let ids = &mut example.ids;
             ids.extend(encode(tok, &format!("{}\n", world::sum(&mut rng)))?);
-            // The last three tokens of a line are the result, the full stop and the newline.
+            // A line ends with three tokens: result, full stop, newline.
             let (result, end) = (ids.len() - 3, ids.len() - 1);
             let right = ids[result];
             if rng.random_bool(WRONG_SUMS)
@@ -255,7 +253,7 @@ mod tests {
         let (same, by_line) = labels(LineEnd::Line);
         assert_eq!(ids, same);
         let newline = encode(&tok, "\n").unwrap()[0];
-        // Whether a token since the last newline was replaced.
+        // True if a token after the last newline was replaced.
         let mut wrong = false;
         let mut wrong_ends = 0;
         for (by_token, by_line) in by_token.iter().zip(&by_line) {

@@ -1,4 +1,4 @@
-//! Evaluation of a generator and a PRM on held-out problems, with the trained weights themselves.
+//! Evaluation of a generator and a PRM on held-out problems, with float32 weights before their export to bf16.
 
 use super::reward::judge;
 use super::tokenizer::{Encoded, encode_chain};
@@ -12,22 +12,21 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
 
-/// The accuracy of greedy decoding on held-out problems.
+/// The accuracy of greedy decoding, by lines and by problems.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Greedy {
-    /// The number of decoded problems.
+    /// The number of problems in the denominator of `solved`.
     pub problems: usize,
-    /// The fraction of right lines, each decoded after a right prefix.
+    /// The fraction of right lines; each line is decoded after the right lines before it.
     pub lines: f64,
-    /// The fraction of problems with only right lines.
+    /// The fraction of problems whose greedy chain is entirely right.
     pub solved: f64,
 }
 
-/// A problem and the lines of a chain.
 type Chain = (WorldProblem, Vec<String>);
 
-/// Runs `decoder` over chains, 32 at a time, with the end-of-text token if `end` asks for it. Calls
-/// `read` with the hidden states of all padded rows, and with each chain and its first row.
+/// Runs `decoder` over chains, 32 at a time; an end-of-text token follows each chain if `end` is true. Calls `read`
+/// with the hidden states of all padded rows, and with each encoded chain and its first row.
 fn read_chains(
     decoder: &Decoder,
     tok: &Tokenizer,
@@ -48,15 +47,15 @@ fn read_chains(
     Ok(())
 }
 
-/// Returns `count` problems of the test split, on which nothing is trained.
+/// Returns `count` problems of the test split, which no stage trains on.
 pub fn held_out(seed: u64, count: usize, difficulty: Difficulty) -> Vec<WorldProblem> {
     world::problems(seed, difficulty, Split::Test)
         .take(count)
         .collect()
 }
 
-/// Measures greedy decoding without decoding: a forward pass over the right solution suffices,
-/// since greedy decoding is right as long as each token is the likeliest after those before it.
+/// Measures greedy decoding with one forward pass over the right solution. A chain is decoded right exactly if each
+/// of its tokens is the likeliest one after the tokens before it.
 ///
 /// # Errors
 /// The tokenizer or a tensor operation fails.
@@ -69,7 +68,7 @@ pub fn greedy(decoder: &Decoder, tok: &Tokenizer, problems: &[WorldProblem]) -> 
         for (start, c) in chains {
             let mut all = true;
             for r in &c.lines {
-                // A token is predicted by the row before it.
+                // The row before a token predicts it.
                 let ok = r.clone().all(|t| best[start + t - 1] == c.ids[t]);
                 lines += 1;
                 right += usize::from(ok);
@@ -86,26 +85,26 @@ pub fn greedy(decoder: &Decoder, tok: &Tokenizer, problems: &[WorldProblem]) -> 
     })
 }
 
-/// The accuracy of a PRM on chains whose right and wrong lines are known.
+/// The accuracy of a PRM at finding the first wrong line of chains, from [`detection`].
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Detection {
-    /// The number of judged chains, right and wrong ones.
+    /// The number of chains; those with a wrong line count for `found`, the others for `clean`.
     pub chains: usize,
-    /// The area under the ROC curve over lines, up to and including the first wrong line of a
-    /// chain.
+    /// The area under the ROC curve over lines; lines after the first wrong one of a chain are left out.
     pub auc: f64,
-    /// The area under the ROC curve over the same lines, with the generator's log-probability of a
-    /// line as its score.
+    /// The area under the ROC curve with the generator's log-probability of a line in place of the PRM's score, for
+    /// comparison.
     pub auc_log_probability: f64,
-    /// The fraction of wrong chains whose first wrong line is the first line flagged.
+    /// The fraction of wrong chains whose first flagged line is the first wrong line. A line is flagged if its score
+    /// is below 0.5.
     pub found: f64,
     /// The fraction of right chains without a flagged line.
     pub clean: f64,
-    /// The harmonic mean of `found` and `clean`, the F1 of `ProcessBench` (2412.06559).
+    /// The harmonic mean of `found` and `clean`, as in `ProcessBench` (arXiv 2412.06559).
     pub f1: f64,
 }
 
-/// Returns the score of each line, `sigmoid(head)` at its newline, for each chain.
+/// Returns the score of each line for each chain: the sigmoid of the head's output at the newline.
 ///
 /// # Errors
 /// The tokenizer or a tensor operation fails.
@@ -133,7 +132,7 @@ pub fn line_scores(
     Ok(out)
 }
 
-/// Returns the log-probability of each line under a language model, for each chain.
+/// Returns the log-probability of each line under `decoder`, for each chain.
 ///
 /// # Errors
 /// The tokenizer or a tensor operation fails.
@@ -147,7 +146,7 @@ pub fn line_log_probabilities(
         let logits = hidden.matmul(&decoder.head()?.t()?)?;
         let logp = candle_nn::ops::log_softmax(&logits, D::Minus1)?.to_vec2::<f32>()?;
         for (start, c) in chains {
-            // The row before a token has its log-probability.
+            // The logits of the row before a token predict the token.
             let lines = c.lines.iter().map(|line| {
                 line.clone()
                     .map(|t| logp[start + t - 1][c.ids[t] as usize])
@@ -160,25 +159,23 @@ pub fn line_log_probabilities(
     Ok(out)
 }
 
-/// The detection of one kind of mistake.
+/// The detection of the first wrong lines of one kind of mistake.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindDetection {
-    /// The name of the kind, as `beamgen_world::mistake` gives it.
+    /// The name of the kind, one of those of `beamgen_world::mistake`.
     pub kind: &'static str,
-    /// The number of first wrong lines of this kind.
+    /// The number of chains whose first wrong line is of this kind.
     pub lines: usize,
-    /// The fraction of these lines that are scored below 0.5.
+    /// The fraction of these lines with a score below 0.5.
     pub caught: f64,
-    /// The area under the ROC curve of these lines against all right lines.
+    /// The area under the ROC curve that separates these lines from all right lines.
     pub auc: f64,
-    /// The area under the ROC curve of the same lines, with the generator's log-probability of a
-    /// line as its score.
+    /// The area under the ROC curve with the generator's log-probability of a line in place of the PRM's score.
     pub auc_log_probability: f64,
 }
 
-/// Measures the detection of wrong lines in `chains` by `prm`, over all mistakes and for each kind.
-/// A line is flagged if its score is below 0.5. `reference` is the generator, for its
-/// log-probability of each line.
+/// Measures the detection of wrong lines in `chains` by `prm`, over all mistakes and for each kind. A score below 0.5
+/// flags a line. `reference` is the generator that gives the log-probabilities.
 ///
 /// # Errors
 /// The tokenizer or a tensor operation fails.
@@ -190,7 +187,7 @@ pub fn detection(
 ) -> Result<(Detection, Vec<KindDetection>)> {
     let scores = line_scores(prm, tok, chains)?;
     let logps = line_log_probabilities(reference, tok, chains)?;
-    // Pairs of a line's score and log-probability.
+    // Each pair is a line's score and its log-probability.
     let mut right_lines: Vec<(f32, f32)> = Vec::new();
     let mut wrong_lines: BTreeMap<&'static str, Vec<(f32, f32)>> = BTreeMap::new();
     let (mut wrong, mut found, mut right, mut clean) = (0usize, 0usize, 0usize, 0usize);
@@ -238,8 +235,7 @@ pub fn detection(
     Ok((all, kinds))
 }
 
-/// Returns the areas under the ROC curves of both elements of pairs, right lines against wrong
-/// ones.
+/// Returns the areas under the ROC curves by the first and by the second number of the pairs.
 fn areas<'a>(
     right: &[(f32, f32)],
     wrong: impl Iterator<Item = &'a (f32, f32)> + Clone,
@@ -251,8 +247,7 @@ fn areas<'a>(
     (auc(scores.collect()), auc(log_probabilities.collect()))
 }
 
-/// Returns the area under the ROC curve; ties count half. The area is 0 unless both right and wrong
-/// items exist.
+/// Returns the area under the ROC curve, with ties counted half, or 0 if all items are right or all are wrong.
 pub fn auc(mut items: Vec<(f32, bool)>) -> f64 {
     items.sort_by(|a, b| a.0.total_cmp(&b.0));
     let items = items

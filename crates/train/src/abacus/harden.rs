@@ -1,5 +1,5 @@
-//! Training on hard negatives, in rounds: mistakes that the exported reward model rates as right
-//! are mined, and the model is trained on them.
+//! Training on hard negatives, in rounds. A round searches mistakes that the exported reward model rates as right,
+//! trains the model on them and exports the model again.
 
 use super::Run;
 use super::detect::{self, Classes, LineEnd};
@@ -11,7 +11,7 @@ use crate::tune::labelled::Target;
 use crate::tune::{Decoder, Report};
 use beamgen_world::{self as world, Split, WorldProblem};
 
-/// Returns the name of a reward model's stage after `round` rounds of mining.
+/// Returns the name of the training state after `round` rounds of mining.
 pub(super) fn stage(target: Target, round: usize) -> String {
     let name = target.name();
     match round {
@@ -20,7 +20,6 @@ pub(super) fn stage(target: Target, round: usize) -> String {
     }
 }
 
-/// The number of rounds of a reward model.
 pub(super) fn rounds(target: Target, mining: &Mining) -> usize {
     match target {
         Target::Process => mining.rounds,
@@ -43,19 +42,19 @@ impl Run<'_> {
         };
         for round in 0..rounds(target, &c.mining) {
             let stage_name = stage(target, round + 1);
-            // A finished round needs no negatives, so a resumed run skips the mining.
+            // A finished round trains no more, so a resumed run skips the mining.
             let mined = if self.finished(&[(&stage_name, &c.hard)])? {
                 SamplePool::default()
             } else {
                 self.mine(target, round)?
             };
-            // Counted on from the earlier rounds, so that every round has fresh batches.
+            // The batch number continues after the earlier rounds, so that no batch repeats.
             let before = trained + round * c.hard.steps;
             self.steps(&stage_name, model, c.hard, |tok, step| {
                 let fresh = before + step;
                 if target == Target::Process {
-                    // After the first round, most missed mistakes are results that are slightly
-                    // wrong; batches of sums have many of them.
+                    // After the first round, most missed mistakes are slightly wrong results, and batches of sums
+                    // have many results.
                     if round > 0 && step % 4 == 1 {
                         return detect::sums(tok, &classes, c.seed, fresh, &c.hard);
                     }
@@ -74,13 +73,14 @@ impl Run<'_> {
                 };
                 batches.batch(fresh)
             })?;
-            // The next round mines with the exported model, so each round exports.
+            // The next round and the search read the model from its exported checkpoint.
             self.export(model, Kind::Reward, &stage(target, 0))?;
         }
         Ok(())
     }
 
-    /// Mines a pool of chains: mistakes that the exported model rates highest, and right solutions.
+    /// Samples chains with mistakes that the exported model rates highest, and adds right solutions of the same
+    /// problems.
     fn mine(&mut self, target: Target, round: usize) -> Result<SamplePool> {
         (self.report)(Report::Note("hard negatives".into()));
         let c = self.config;
@@ -107,7 +107,8 @@ impl Run<'_> {
             "  {} wrong {what}, {} scored above 0.5",
             found.wrong, found.missed
         )));
-        // A chain has a single outcome label, so the ORM needs as many right chains as wrong ones.
+        // An ORM's chain has only one label, so right chains must be as many as wrong ones. A PRM's chain has a label
+        // for each line.
         let solutions = match target {
             Target::Process => 1,
             Target::Outcome => found.chains.len().div_ceil(problems.len()),

@@ -1,5 +1,5 @@
-//! Batches of the language-model stages: the base model (right solutions, easy problems first) and
-//! the generator (noisy solutions).
+//! Batches of the two language-model stages. The base model reads right solutions, short problems first. The
+//! generator reads noisy solutions.
 
 use super::config::TrainConfig;
 use super::stage::Schedule;
@@ -10,19 +10,18 @@ use beamgen_world::{self as world, Difficulty, Split};
 use rand::Rng;
 use tokenizers::Tokenizer;
 
-/// Returns the number of people in a batch's problems: few at first, any number from step `full`
-/// on. One batch in eight already has the next size, so that no length is entirely new.
+/// Samples the number of people of a batch's problems. The largest number grows linearly until step `full`. One batch
+/// in eight is one person larger, which prepares the model for the next size.
 pub(crate) fn people(rng: &mut impl Rng, d: Difficulty, step: usize, full: usize) -> usize {
     let grown = d.min_people + (d.max_people - d.min_people) * step.min(full) / full.max(1);
     if rng.random_bool(0.125) {
         return (grown + 1).min(d.max_people);
     }
-    // The larger of two samples: longer problems have more lines to learn from.
+    // The larger of two samples, because longer problems have more lines to learn from.
     rng.random_range(d.min_people..=grown)
         .max(rng.random_range(d.min_people..=grown))
 }
 
-/// Returns the difficulty with a fixed number of people.
 pub(crate) fn of_size(difficulty: Difficulty, people: usize) -> Difficulty {
     Difficulty {
         min_people: people,
@@ -31,13 +30,13 @@ pub(crate) fn of_size(difficulty: Difficulty, people: usize) -> Difficulty {
     }
 }
 
-/// Estimates the number of tokens of a problem with its solution.
+/// Estimates the number of tokens of a problem of `people` people with its solution.
 pub(crate) fn length(people: usize) -> usize {
     14 + 24 * people
 }
 
-/// Makes a batch of problems with solutions, all with the same number of people. Only solutions
-/// have a loss. The base model reads right solutions, the generator `noisy` ones.
+/// Makes a batch of problems with solutions, right or `noisy`. All problems have the same number of people, which
+/// keeps the padding small. Only tokens of solutions have a loss.
 ///
 /// # Errors
 /// The tokenizer fails.
@@ -52,17 +51,17 @@ pub fn batch(
     } else {
         (0, &config.base)
     };
-    // A stream per stage and step: a batch does not depend on the batches before it.
+    // Each stage and step has its own random stream, so a batch does not depend on earlier batches.
     let mut rng = world::rng(config.seed, stage, step);
     let n = if noisy {
         people(&mut rng, config.difficulty, 1, 1)
     } else {
         let early = step < schedule.steps * 3 / 5;
-        // More bare sums early: a line cannot be right before its sum is.
+        // Bare sums are frequent early, because a line cannot be right before its sum is.
         if rng.random_bool(if early { 0.3 } else { 0.1 }) {
             return drill(tok, &mut rng, schedule);
         }
-        // The base model begins with short problems, which teach it to copy names and numbers.
+        // Short problems come first; they teach the model to copy names and numbers.
         let short = Difficulty {
             min_people: 2,
             ..config.difficulty
@@ -88,8 +87,7 @@ pub fn batch(
     Ok(examples)
 }
 
-/// Makes a batch of bare sums. A sum teaches a fact of arithmetic in seven tokens, a line of a
-/// problem takes 24.
+/// Makes a batch of bare sums. A sum teaches arithmetic in seven tokens, a line of a problem in 24.
 fn drill(tok: &Tokenizer, rng: &mut impl Rng, schedule: &Schedule) -> Result<Vec<Example>> {
     const SUMS: usize = 16;
     let equals = encode(tok, " =")?;
@@ -98,7 +96,7 @@ fn drill(tok: &Tokenizer, rng: &mut impl Rng, schedule: &Schedule) -> Result<Vec
         let text: Vec<String> = (0..SUMS).map(|_| world::sum(rng)).collect();
         let mut example = Example::of(encode(tok, &format!("{BEGIN}{}", text.join("\n")))?);
         for t in 1..example.ids.len() {
-            // Only results can be predicted; the terms of a sum are random.
+            // The terms of a sum are random, so only its result can be predicted.
             if equals.contains(&example.ids[t - 1]) {
                 example.predict(t, example.ids[t]);
             }

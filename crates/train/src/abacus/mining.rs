@@ -1,8 +1,7 @@
-//! Search for hard negatives of the reward models. A search over N chains keeps the chain that the
-//! reward model rates highest. A model trained only on common chains would rate some rare mistakes
-//! as right, and a larger N would find them. This module looks for such mistakes in the same way
-//! and keeps the highest rated ones: for the PRM single lines sampled after right prefixes, for the
-//! ORM whole chains.
+//! Search for hard negatives: wrong lines or chains that a reward model rates as right. Such mistakes are rare in
+//! common samples, but a search over N chains finds them for large N, because it keeps the highest rated chain.
+//! Mining does the same: it samples many texts, rates the wrong ones and keeps the highest rated. The texts are
+//! single lines after right prefixes for the PRM, and whole chains for the ORM.
 
 use super::sample;
 use super::tokenizer::{encode, prompt};
@@ -14,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Tokenizer;
 
-/// The settings of the search for hard negatives.
+/// The settings of the search for hard negatives, for both reward models.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mining {
@@ -22,35 +21,34 @@ pub struct Mining {
     pub rounds: usize,
     /// The number of rounds of mining and training for the ORM; 0 skips them.
     pub orm_rounds: usize,
-    /// The number of problems of a round.
+    /// The number of problems to sample for in a round.
     pub problems: usize,
-    /// The number of lines sampled after each right prefix of a problem, or of whole chains for the
-    /// ORM.
+    /// The number of samples: lines after each right prefix for the PRM, whole chains of each problem for the ORM.
     pub samples: usize,
-    /// The sampling temperature of lines. Above 1, rare lines are found with fewer samples. Whole
-    /// chains are sampled at 1.
+    /// The sampling temperature of lines. A value above 1 finds rare lines with fewer samples. Whole chains are
+    /// always sampled at 1.
     pub temperature: f64,
-    /// The number of wrong lines, or wrong chains, kept for each problem.
+    /// The number of wrong lines or wrong chains to keep for each problem.
     pub keep: usize,
 }
 
-/// The results of a round.
+/// The mistakes that a round found, for the next training stage.
 pub struct Mined {
-    /// Right prefixes with one wrong line, or chains with a wrong answer: the highest rated ones of
-    /// each problem.
+    /// Right prefixes with one wrong line, or chains with a wrong answer. At most [`Mining::keep`] of each problem
+    /// are here, the highest rated.
     pub chains: Vec<(WorldProblem, Vec<String>)>,
-    /// The number of different mistakes that were found.
+    /// The number of different mistakes before the choice of the highest rated.
     pub wrong: usize,
-    /// The number of found mistakes with a score above 0.5.
+    /// The number of mistakes among `wrong` with a score above 0.5, which the reward model misses.
     pub missed: usize,
 }
 
 /// A mistake after the first `done` right lines of a problem.
 struct Wrong {
     done: usize,
-    /// A line, or several lines separated by newlines.
+    /// One line, or the lines of a whole chain joined by newlines.
     text: String,
-    /// The reward model's score at the last newline, before the sigmoid.
+    /// The reward model's score at the last newline before the sigmoid; above 0 the mistake is rated as right.
     logit: f32,
 }
 
@@ -61,18 +59,18 @@ impl Wrong {
     }
 }
 
-/// The number of problems that are rated at a time; their key-value caches are in memory together.
+/// The number of problems rated at a time, which bounds the key-value caches in memory.
 const RATED_TOGETHER: usize = 16;
 
 /// The generator, the reward model and the settings of a round of mining.
 pub struct Miner<'a> {
-    /// The settings of the search.
+    /// The numbers of samples and of kept mistakes, and the temperature.
     pub mining: &'a Mining,
-    /// The checkpoint of the generator that samples.
+    /// The folder of the generator's checkpoint, from which texts are sampled.
     pub generator: &'a Path,
-    /// The checkpoint that rates mistakes: the PRM for lines, the ORM for chains.
+    /// The folder of the reward model's checkpoint: the PRM for [`Miner::lines`], the ORM for [`Miner::chains`].
     pub judge: &'a Path,
-    /// The tokenizer of both checkpoints.
+    /// The tokenizer of the generator, which is also that of the reward model.
     pub tok: &'a Tokenizer,
     /// The seed of the samples.
     pub seed: u64,
@@ -121,7 +119,6 @@ impl Miner<'_> {
         self.highest_rated(found)
     }
 
-    /// Rates all mistakes and keeps the highest rated ones of each problem.
     fn highest_rated(&self, mut found: Vec<(&WorldProblem, Vec<Wrong>)>) -> Result<Mined> {
         let mut rater = Rater::open(self.judge)?;
         for some in found.chunks_mut(RATED_TOGETHER) {
@@ -132,7 +129,7 @@ impl Miner<'_> {
         let missed = mistakes.filter(|w| w.logit > 0.0).count();
         let mut chains = Vec::new();
         for (p, mut wrong) in found {
-            // A stable sort: mistakes of equal rating stay in the order of their texts.
+            // The sort is stable, so mistakes of equal rating keep their order and the result is reproducible.
             wrong.sort_by(|a, b| b.logit.total_cmp(&a.logit));
             for w in wrong.into_iter().take(self.mining.keep) {
                 let mut lines = p.solution();
@@ -155,7 +152,7 @@ fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> 
     let mut out = Vec::new();
     for ((done, lines), right) in sampled.enumerate().zip(p.solution()) {
         for line in lines {
-            // A clone, because every sampled line follows the same prefix.
+            // Each sampled line continues the same prefix, so each needs the checker's state before it.
             if checker.clone().next(&line) != Verdict::Right {
                 out.push(Wrong::unrated(done, line));
             }
@@ -165,7 +162,7 @@ fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> 
     out
 }
 
-/// Returns the chains with a wrong answer or none, each text once. Empty chains are skipped.
+/// Returns the different chains without the right answer at their end. Empty chains are skipped.
 fn wrong_chains(p: &WorldProblem, chains: Vec<Vec<String>>) -> Vec<Wrong> {
     let answer = WorldProblem::answer_line(p.answer());
     let mut texts: Vec<String> = chains
@@ -173,14 +170,14 @@ fn wrong_chains(p: &WorldProblem, chains: Vec<Vec<String>>) -> Vec<Wrong> {
         .filter(|lines| lines.last().is_some_and(|last| *last != answer))
         .map(|lines| lines.join("\n"))
         .collect();
-    // Sorted, so that the result does not depend on the order of sampling.
+    // Sorting removes the influence of the sampling order and lets `dedup` find equal texts.
     texts.sort();
     texts.dedup();
     let texts = texts.into_iter();
     texts.map(|text| Wrong::unrated(0, text)).collect()
 }
 
-/// An exported reward model with its head, in an engine.
+/// A reward model in the inference engine, with the weights of its head.
 struct Rater {
     engine: Engine,
     weight: Vec<f32>,
@@ -199,8 +196,8 @@ impl Rater {
         })
     }
 
-    /// Rates mistakes. Each right solution is read once, and its mistakes are read as forks after
-    /// the right prefix.
+    /// Rates mistakes in place. The engine reads the right solution of a problem once and forks the sequence after
+    /// each right prefix.
     fn rate(&mut self, tok: &Tokenizer, some: &mut [(&WorldProblem, Vec<Wrong>)]) -> Result<()> {
         let most = some.iter().map(|(p, _)| p.facts.len()).max().unwrap_or(0);
         let trunks: Vec<SeqId> = some.iter().map(|_| self.engine.create()).collect();
@@ -226,7 +223,7 @@ impl Rater {
             let mut lines = Vec::with_capacity(wrong.len());
             for (trunk, w) in &wrong {
                 let tokens = encode(tok, &format!("{}\n", w.text))?;
-                // A fork shares the prefix's cache, so only the mistake itself is read.
+                // A fork shares the cache of the prefix, so the engine reads only the mistake.
                 lines.push((self.engine.fork(*trunk), tokens));
             }
             let logits = self.read(&lines, Want::Last)?;
@@ -243,7 +240,7 @@ impl Rater {
         Ok(())
     }
 
-    /// Appends tokens to sequences; returns the score, before the sigmoid, of each wanted row.
+    /// Appends tokens to sequences and returns the head's score before the sigmoid for each row that `want` selects.
     fn read(&mut self, texts: &[(SeqId, Vec<u32>)], want: Want<'static>) -> Result<Vec<f32>> {
         let items: Vec<Append> = texts
             .iter()

@@ -1,4 +1,4 @@
-//! The shape and the checkpoint folders of the bundled models.
+//! The shape of the bundled models and the files of their checkpoints.
 
 use std::path::Path;
 
@@ -13,24 +13,24 @@ use crate::tune::{Decoder, export};
 use crate::write::{create_folder, write_json};
 use crate::{Error, Result};
 
-/// The shape of a model. Every query head has its own key-value head: the models are too small for
-/// sharing to help.
+/// The shape of a Llama decoder. The number of key-value heads equals `heads`: shared heads do not help models this
+/// small.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// The width of the hidden states.
+    /// The width of the hidden states, 16, 32 or 64 times `heads`.
     pub hidden: usize,
-    /// The number of decoder layers.
+    /// The number of decoder layers, at least 1.
     pub layers: usize,
-    /// The number of attention heads, a divisor of `hidden`.
+    /// The number of attention heads, which divides `hidden`.
     pub heads: usize,
-    /// The width inside the feed-forward block.
+    /// The inner width of the feed-forward block, at least 1.
     pub feed_forward: usize,
 }
 
 /// The number that is added to a mean square in an RMS norm.
 const EPS: f32 = 1e-5;
-/// The base of the rotary embedding.
+/// The base of the rotary embedding's frequencies.
 const ROPE_THETA: f32 = 10_000.0;
 
 /// The use of the checkpoint.
@@ -38,12 +38,12 @@ const ROPE_THETA: f32 = 10_000.0;
 pub enum Kind {
     /// A model that writes chains.
     Generator,
-    /// A reward model, whose folder has a file `prm.json` with its format.
+    /// A reward model; its folder also has `prm.json`, which describes where scores are read.
     Reward,
 }
 
 impl Shape {
-    /// Returns the configuration of a decoder of this shape.
+    /// Returns the engine's configuration of a decoder of this shape, with the vocabulary of `tok`.
     ///
     /// # Errors
     /// The engine refuses the shape.
@@ -52,7 +52,7 @@ impl Shape {
         Ok(ModelConfig::from_json(&text, Path::new("config.json"))?)
     }
 
-    /// Returns the `config.json` of a model with `layers` layers.
+    /// Returns the text of `config.json`. The number of layers is a parameter because reward models are deeper.
     fn json(&self, layers: usize, tok: &Tokenizer) -> Value {
         json!({
             "architectures": ["LlamaForCausalLM"],
@@ -77,7 +77,7 @@ impl Shape {
         })
     }
 
-    /// Writes a checkpoint folder that `transformers` and beamgen can read.
+    /// Writes the checkpoint folder of `decoder`, in the format of `transformers`.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -94,7 +94,7 @@ impl Shape {
             "bias": "score.bias",
         }));
         let format = format.map_err(|error| Error::Empty(error.to_string()))? + "\n";
-        // bf16 halves the files, which are part of the program.
+        // bf16 halves the size of the program, which embeds these files.
         let generator = export::Kind::generator(DType::BF16);
         let kind = match kind {
             Kind::Generator => generator,
@@ -106,8 +106,8 @@ impl Shape {
                 ..generator
             },
         };
-        // The exporter copies texts from the checkpoint, which is the folder itself: config and
-        // tokenizer are written above.
+        // The exporter copies `config.json` and the tokenizer from a source checkpoint. The source is `dir` itself,
+        // since both are written there above.
         let checkpoint = Checkpoint::from(dir);
         export::save(decoder, &checkpoint, &Weights::default(), &kind, dir)
     }

@@ -1,5 +1,5 @@
-//! Batches of the reward-model stages. The PRM has a label at each line end and at the first wrong
-//! token, which the world knows exactly; the ORM has only the final outcome.
+//! Batches of the reward-model stages. The world's checker knows the exact truth of each line: the PRM gets a label
+//! at each line end and at the first wrong token. The ORM gets only the outcome of a chain.
 
 use super::config::TrainConfig;
 use super::lm::{length, of_size, people};
@@ -13,14 +13,14 @@ use rand::Rng;
 use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
 
-/// Chains of the generator, by the number of people of their problem.
+/// Chains, grouped by the number of facts of their problem. A batch has problems of one size.
 #[derive(Default)]
 pub struct SamplePool {
     by_people: BTreeMap<usize, Vec<(WorldProblem, Vec<String>)>>,
 }
 
 impl SamplePool {
-    /// Adds a chain of a problem.
+    /// Adds a chain to the group of its problem's size.
     pub fn add(&mut self, problem: WorldProblem, lines: Vec<String>) {
         let chains = self.by_people.entry(problem.facts.len()).or_default();
         chains.push((problem, lines));
@@ -32,32 +32,30 @@ impl SamplePool {
     }
 }
 
-/// The weight of the label at the first wrong token of a line; the label at a line end has weight
-/// 1.
+/// The weight of the label at the first wrong token of a line; a line end has weight 1.
 const FIRST_WRONG_TOKEN: f32 = 2.0;
 /// The weight of the label at a right token inside a line.
 const RIGHT_TOKEN: f32 = 0.3;
 
-/// The source of a reward model's batches.
+/// The inputs from which a reward model's batches are made.
 pub struct Batches<'a> {
-    /// The tokenizer of the bundled models.
+    /// The tokenizer of the bundled models, which all stages share.
     pub tok: &'a Tokenizer,
-    /// Sampled chains of the generator.
+    /// The chains that the generator sampled once, for all updates.
     pub pool: &'a SamplePool,
     /// Mined chains, which become half of each batch; `None` before the first round of mining.
     pub mined: Option<&'a SamplePool>,
-    /// The kind of label: for every line up to the first wrong one, or for the answer at the end of
-    /// the last line.
+    /// The kind of labels: one for each line up to the first wrong line (PRM), or one at the end of the chain (ORM).
     pub target: Target,
-    /// The schedule of the stage, with the size of its batches.
+    /// The schedule of the stage; only `batch_tokens` is used here.
     pub schedule: Schedule,
-    /// The configuration, for fresh problems and the mistakes in them.
+    /// The seed, the difficulty of fresh problems and the rates of the mistakes in them.
     pub config: &'a TrainConfig,
 }
 
 impl Batches<'_> {
-    /// Makes a batch: half sampled chains, half chains with the world's own mistakes. With mined
-    /// chains, a quarter each, and half mined chains.
+    /// Makes the batch of update `step`. Half of the chains are from `pool` and half are new problems with the
+    /// world's own mistakes. With `mined`, half are mined and a quarter is from each of these two sources.
     ///
     /// # Errors
     /// The tokenizer fails.
@@ -72,14 +70,14 @@ impl Batches<'_> {
         let d = of_size(config.difficulty, n);
         let mut examples = Vec::new();
         for i in 0..(self.schedule.batch_tokens / length(n)).max(1) {
-            // Sources alternate by position, so every batch has the same mixture.
+            // The position in the batch decides the source, so every batch has the same mixture.
             let from = match (self.mined, i % 4) {
                 (Some(mined), 0 | 1) => Some(mined),
                 (_, 0 | 2) => Some(self.pool),
                 _ => None,
             };
             let sampled = from.and_then(|pool| pool.sample(&mut rng, n)).cloned();
-            // A pool may lack problems of this size, in small runs.
+            // In small runs `pool` may have no problem of this size.
             let (problem, mut lines) = sampled.unwrap_or_else(|| {
                 let p = world::problem(&mut rng, d, Split::Train);
                 let lines = match target {
@@ -95,7 +93,7 @@ impl Batches<'_> {
             if target == Target::Process
                 && let Some(wrong) = verdicts.iter().position(|v| *v != Verdict::Right)
             {
-                // Lines after the first wrong one have no defined truth.
+                // Lines after the first wrong line have no defined truth.
                 lines.truncate(wrong + 1);
             }
             if lines.is_empty() {
@@ -119,7 +117,7 @@ impl Batches<'_> {
                             } else if t == first_wrong {
                                 example.judge(t, false, FIRST_WRONG_TOKEN);
                             }
-                            // The language-model loss must not teach wrong tokens.
+                            // The language-model loss must not teach the wrong tokens.
                             if t < first_wrong {
                                 example.predict(t, example.ids[t]);
                             }
@@ -140,14 +138,13 @@ impl Batches<'_> {
     }
 }
 
-/// Returns the factor of the error rates. Batches alternate between careful and careless solutions,
-/// so that about half of the outcomes are right.
+/// Returns the factor of the error rates in the batch of update `step`, from 0 (no mistakes) to 1. The factors
+/// alternate, so that about half of the outcomes are right.
 fn care(step: usize) -> f64 {
     [0.0, 0.25, 0.5, 1.0][step % 4]
 }
 
-/// Makes a right prefix of random length and then one wrong line; one chain in four is the whole
-/// right solution.
+/// Makes a right prefix of random length with one wrong line after it. One chain in four is a right solution instead.
 fn corrupted(rng: &mut impl Rng, p: &WorldProblem) -> Vec<String> {
     let mut lines = p.solution();
     if rng.random_bool(0.25) {
@@ -159,14 +156,14 @@ fn corrupted(rng: &mut impl Rng, p: &WorldProblem) -> Vec<String> {
     lines
 }
 
-/// Returns the exact checker's verdict on each line.
+/// Returns the verdict of the world's exact checker on each line.
 pub fn judge(problem: &WorldProblem, lines: &[String]) -> Vec<Verdict> {
     let mut checker = Checker::new(problem);
     lines.iter().map(|l| checker.next(l)).collect()
 }
 
-/// Returns the position of the token that contains byte `from` of a line. `range` has the positions
-/// of the line's tokens.
+/// Returns the position of the token that contains byte `from` of `line`. `range` holds the positions of the line's
+/// tokens.
 fn token_at(
     tok: &Tokenizer,
     range: &std::ops::Range<usize>,

@@ -1,5 +1,5 @@
-//! Sampling from the exported generator by the engine, so that reward models train on what a search
-//! will produce.
+//! Sampling from the exported generator with the inference engine. Reward models thus train on chains like those of a
+//! search.
 
 use super::tokenizer::{END, decode, encode, id, prompt};
 use crate::Result;
@@ -12,37 +12,37 @@ use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Tokenizer;
 
-/// The number of sequences decoded together.
+/// The approximate number of sequences in a forward pass.
 const ROWS: usize = 256;
 
-/// Returns the number of tokens after which an endless chain is cut, more than any right solution
-/// has.
+/// Returns the number of tokens at which a chain is cut. Every right solution is shorter.
 fn longest(problem: &WorldProblem) -> usize {
     (27 * (problem.facts.len() + 1)).max(220)
 }
 
-/// The number of tokens after which an endless line is cut, about twice the longest right line.
+/// The number of tokens at which a line is cut, about twice the longest right line.
 const LONGEST_LINE: usize = 48;
 
-/// A text with the number of continuations to sample.
+/// A text to continue, with the number of continuations to sample.
 struct Stem {
     tokens: Vec<u32>,
     samples: usize,
-    /// The largest number of tokens of a continuation.
+    /// The number of tokens at which a continuation is cut.
     longest: usize,
 }
 
 struct Row {
     stem: usize,
-    /// The index among the stem's continuations.
+    /// The index of the continuation, from 0 to `samples` of the stem.
     sample: usize,
     sequence: SeqId,
-    /// The tokens that are not in the cache yet: the stem at first, later the last sampled token.
+    /// The tokens that the engine has not read: the whole stem at first, later the last sampled token.
     pending: Vec<u32>,
     written: Vec<u32>,
 }
 
-/// Samples continuations of every stem. Each ends with one of the tokens `ends`, or is cut.
+/// Samples the continuations of every stem. A continuation ends with a token of `ends` or is cut at its longest
+/// length.
 fn continuations(
     checkpoint: &Path,
     stems: &[Stem],
@@ -56,8 +56,8 @@ fn continuations(
     let mut rows: Vec<Row> = Vec::new();
     let mut next = 0;
     loop {
-        // A stem is read once, by a single row, and then forked into its samples; the count of rows
-        // includes these samples already.
+        // The engine reads a stem once, in a single row, and forks this row into the samples afterwards. `promised`
+        // counts the future forks too, so that there are not many more rows than `ROWS`.
         let mut promised = rows.len();
         while promised < ROWS && next < stems.len() {
             promised += stems[next].samples;
@@ -84,7 +84,7 @@ fn continuations(
         let logits = engine.forward(&items, Output::Logits)?;
         let mut going: Vec<Row> = Vec::with_capacity(ROWS);
         for (i, mut row) in rows.drain(..).enumerate() {
-            // The key names only stem, sample and position, so results do not depend on the batch.
+            // The random key depends on stem, sample and position only, so results do not depend on the batch.
             let mut next_token = |sample: usize, at: usize| {
                 let key = Key {
                     seed,
@@ -95,7 +95,7 @@ fn continuations(
                     .sample(logits.row(i), params, &mut key.at(at as u32))
                     .token
             };
-            // The first row of a stem becomes its sample 0; the others are forks of it.
+            // The row that read the stem becomes sample 0; the other samples are forks of the row.
             if row.written.is_empty() {
                 for sample in 1..stems[row.stem].samples {
                     let token = next_token(sample, 0);
@@ -127,7 +127,7 @@ fn continuations(
     }
 }
 
-/// Makes a stem of each problem: its prompt and the given number of right lines.
+/// Makes the stem of each problem: the prompt and the first right lines, as many as given.
 fn stems(
     tok: &Tokenizer,
     problems: &[(&WorldProblem, usize)],
@@ -151,8 +151,8 @@ fn stems(
         .collect()
 }
 
-/// Samples `samples` chains at temperature 1 for each problem. A chain begins with the given number
-/// of right lines. Returns all complete lines, without their newlines.
+/// Samples `samples` chains at temperature 1 for each problem, after the given number of right lines. Returns the
+/// given and the sampled complete lines, without newlines.
 ///
 /// # Errors
 /// The checkpoint cannot be read, or the engine fails.
@@ -172,7 +172,7 @@ pub fn chains(
             all.iter()
                 .map(|written| {
                     let text = decode(tok, written, true)?;
-                    // Text after the last newline is a line that was cut at the length limit.
+                    // Text after the last newline is an incomplete line, cut at the length limit.
                     let complete = text.rfind('\n').map_or("", |n| &text[..n]);
                     let mut lines = p.solution();
                     lines.truncate(*given);
@@ -184,8 +184,8 @@ pub fn chains(
         .collect()
 }
 
-/// Samples `samples` single lines at `temperature` for each problem, after the given number of
-/// right lines. Returns the lines that ended with a newline, without it, sorted, each text once.
+/// Samples `samples` single lines at `temperature` for each problem, after the given number of right lines. Returns
+/// the different lines in sorted order, without newlines; cut lines are left out.
 ///
 /// # Errors
 /// The checkpoint cannot be read, or the engine fails.

@@ -1,4 +1,4 @@
-//! A stage of the pipeline: its schedule and its loss.
+//! A training stage of the pipeline: its schedule, and the loss of one update.
 
 use candle_core::Tensor;
 use serde::{Deserialize, Serialize};
@@ -7,38 +7,38 @@ use crate::tune::gradients::Gradients;
 use crate::tune::{Decoder, Example, Input, Pass, RewardHead, Rows, Updates};
 use crate::{Error, Result, ops};
 
-/// The weight of the language-model loss next to the score loss. This loss keeps the knowledge of
-/// the base model.
+/// The weight of the language-model loss if a batch has scores too. Without this loss the model would forget the base
+/// model's knowledge.
 const LM_WITH_SCORE: f64 = 0.2;
 
 /// The length, learning rate and batch size of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// The number of optimiser updates of the stage.
+    /// The number of optimiser updates, over which the learning rate falls.
     pub steps: usize,
-    /// The number of updates of linear warm-up.
+    /// The number of first updates, during which the learning rate grows linearly.
     pub warmup: usize,
-    /// The highest learning rate, reached at the end of the warm-up.
+    /// The learning rate before the factors of warm-up and cosine.
     pub learning_rate: f64,
-    /// The approximate number of tokens of a batch.
+    /// The approximate number of tokens in the batch of one update.
     pub batch_tokens: usize,
 }
 
-/// A stage as the source of a training loop's updates.
+/// The updates of one stage, to be passed to [`tune::train`](crate::tune::train).
 pub struct Stage<'a, F> {
-    /// The model to train, updated in place.
+    /// The model, whose weights training changes in place.
     pub decoder: &'a Decoder,
-    /// The head of the scores, used by batches with labels.
+    /// The head that scores rows; batches without labels do not use it.
     pub head: &'a RewardHead,
-    /// The schedule of the stage.
+    /// The schedule of the stage, from which learning rates are computed.
     pub schedule: Schedule,
-    /// Makes the batch of an update, counted from 0.
+    /// Returns the examples of an update, which is counted from 0.
     pub batch: F,
 }
 
 impl<F: FnMut(usize) -> Result<Vec<Example>>> Updates for Stage<'_, F> {
-    /// Returns the learning rate: linear warm-up, then a cosine down to 2 % of the peak.
+    /// Multiplies the linear warm-up and a cosine from 1 down to 0.02 at the last update.
     fn rate(&self, step: usize) -> f64 {
         let Schedule { steps, warmup, .. } = self.schedule;
         let up = (step + 1) as f64 / warmup.max(1) as f64;
@@ -49,7 +49,7 @@ impl<F: FnMut(usize) -> Result<Vec<Example>>> Updates for Stage<'_, F> {
 
     fn pass(&mut self, step: usize) -> Result<Pass> {
         let batch = (self.batch)(step)?;
-        // Batches are small enough for a single pass, unlike those of `tune`.
+        // Batches fit in memory as a single pass, so there is no accumulation over micro-batches.
         let loss = self.loss(Rows::of(batch.iter()))?;
         let mut gradients = Gradients::default();
         gradients.add(self.decoder, &loss)?;
@@ -62,8 +62,8 @@ impl<F: FnMut(usize) -> Result<Vec<Example>>> Updates for Stage<'_, F> {
 }
 
 impl<F> Stage<'_, F> {
-    /// Computes the mean cross-entropy of the predicted tokens, of the labels, or of both. The
-    /// order of operations must stay: it decides the bytes of the bundled models.
+    /// Returns the mean cross-entropy of the predicted tokens plus that of the labels, each only if present. The
+    /// order of operations decides the bytes of the bundled models, so it must not change.
     fn loss(&self, rows: Rows) -> Result<Tensor> {
         let decoder = self.decoder;
         let hidden = decoder.forward(Input::Tokens(&rows.ids), rows.time, None)?;
@@ -91,7 +91,7 @@ impl<F> Stage<'_, F> {
                 .unzip();
             let right = Tensor::new(right, &decoder.device)?;
             let weight = Tensor::new(weight, &decoder.device)?;
-            // softplus(z) - y z, in the form that cannot overflow.
+            // softplus(z) - y z, with max(z, 0) + log(1 + exp(-|z|)) for softplus so that nothing overflows.
             let soft = ((z.abs()?.neg()?.exp()? + 1.0)?.log()? + z.relu()?)?;
             let sum = ((soft - (right * z)?)? * weight)?.sum_all()?;
             let score = (sum / f64::from(total.max(1e-6)))?;

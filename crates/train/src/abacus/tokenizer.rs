@@ -1,5 +1,5 @@
-//! The bundled models' tokenizer: byte-level BPE, trained on the world's own text until every name,
-//! thing, word, sign and number is a single token in every position.
+//! The tokenizer of the bundled models: byte-level BPE. The training text makes every name, item, word, sign and
+//! number of the world a single token, at the start of a line and inside it.
 
 use crate::write::{write, write_json};
 use crate::{Error, Result};
@@ -13,20 +13,20 @@ use tokenizers::{
     pre_tokenizers::byte_level::ByteLevel,
 };
 
-/// The token at the beginning of every text.
+/// The first token of every prompt, from the chat template.
 pub const BEGIN: &str = "<|begin|>";
-/// The token at the end of every text, also used for padding.
+/// The last token of a finished chain, which also pads batches.
 pub const END: &str = "<|end|>";
 
-/// The context length of the bundled models, in tokens.
+/// The context length that checkpoints of the bundled models declare, in tokens.
 pub const MAX_POSITIONS: usize = 512;
 
-/// The chat template, which puts each fact on its own line. A person whom a line is about is then a
-/// token without a leading space, in the problem as in the solution; every other mention is a token
-/// with a leading space.
+/// The chat template, which puts each fact of a problem on its own line. A line begins with the person it is about,
+/// in the problem and in the solution: that token has no leading space. All later names in a line are tokens with a
+/// leading space.
 pub const CHAT_TEMPLATE: &str = "{{ '<|begin|>' }}{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] | trim | replace('. ', '.\n') }}{{ '\n' }}{% else %}{{ m['content'] }}{% endif %}{% endfor %}";
 
-/// Returns the prompt that [`CHAT_TEMPLATE`] makes of a problem.
+/// Returns the prompt of a problem, equal to the output of [`CHAT_TEMPLATE`].
 pub fn prompt(text: &str) -> String {
     format!("{BEGIN}{}\n", text.trim().replace(". ", ".\n"))
 }
@@ -35,13 +35,13 @@ fn wrap(e: impl std::fmt::Display) -> Error {
     Error::Tokenizer(e.to_string())
 }
 
-/// Trains the tokenizer. The result is always the same.
+/// Trains the tokenizer on problems of a fixed seed, so that all runs get the same vocabulary.
 ///
 /// # Errors
 /// Training fails, or a word of the world is not a single token.
 pub fn train() -> Result<Tokenizer> {
     use tokenizers::Trainer;
-    // A fixed seed: all bundled models share one vocabulary.
+    // The models of different runs share one vocabulary, so the seed is not a setting.
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut corpus: Vec<String> = Vec::new();
     let difficulty = Difficulty {
@@ -55,7 +55,7 @@ pub fn train() -> Result<Tokenizer> {
             prompt(&p.text()).trim_start_matches(BEGIN).to_owned() + &p.solution().join("\n"),
         );
     }
-    // Rare words in both positions, often enough that BPE merges each into one token.
+    // Rare words are repeated, with and without a leading space, until BPE merges each into one token.
     for _ in 0..20 {
         corpus.extend(NAMES.map(|name| format!("{name} {name}")));
         corpus.extend(ITEMS.map(|item| format!(" {item}")));
@@ -103,7 +103,7 @@ pub fn train() -> Result<Tokenizer> {
     Ok(tok)
 }
 
-/// Returns the token ids of `text`, without special tokens.
+/// Returns the token ids of `text`. Special tokens are not added; those written in `text` are recognised.
 ///
 /// # Errors
 /// The tokenizer fails.
@@ -115,7 +115,7 @@ pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
         .to_vec())
 }
 
-/// Returns the text of tokens, without special tokens if `skip_special` is set.
+/// Returns the text of tokens. Special tokens are left out if `skip_special` is true.
 ///
 /// # Errors
 /// The tokenizer fails.
@@ -123,10 +123,10 @@ pub fn decode(tok: &Tokenizer, ids: &[u32], skip_special: bool) -> Result<String
     tok.decode(ids, skip_special).map_err(wrap)
 }
 
-/// Returns the id of a special token.
+/// Returns the id of `token`, which must be in the vocabulary as a whole.
 ///
 /// # Errors
-/// The tokenizer lacks the token.
+/// The vocabulary lacks the token.
 pub fn id(tok: &Tokenizer, token: &str) -> Result<u32> {
     let id = tok.token_to_id(token);
     id.ok_or_else(|| Error::Tokenizer(format!("missing token {token}")))
@@ -161,18 +161,18 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
     write_json(&dir.join("generation_config.json"), &generation)
 }
 
-/// The tokens of a whole training text: the prompt, each line with its newline, the end token.
+/// The tokens of a prompt and of a chain after it.
 pub struct Encoded {
-    /// The ids of all tokens, prompt and lines together.
+    /// The ids of the prompt, of each line with its newline, and of [`END`] if wanted.
     pub ids: Vec<u32>,
-    /// The number of tokens of the prompt.
+    /// The number of tokens of the prompt, which is the position of the first line.
     pub prompt: usize,
-    /// The range of token positions of each line, its newline included.
+    /// The positions of each line's tokens, including the newline.
     pub lines: Vec<std::ops::Range<usize>>,
 }
 
-/// Tokenises a problem and its lines piece by piece, with the end token if `end` is set. The pieces
-/// can be joined because no token contains text on both sides of a newline.
+/// Tokenises a problem and its lines, with [`END`] after them if `end` is true. The lines are tokenised one by one:
+/// no token contains text on both sides of a newline, so the ids are those of the joined text.
 ///
 /// # Errors
 /// The tokenizer fails.

@@ -4,33 +4,32 @@ use rayon::prelude::*;
 use super::math::{exp, lanes, larger};
 use super::{floats, with_floats};
 
-/// Causal self-attention with rotary embedding. The input is
-/// `[batch * time, (heads + 2 * kv_heads) * head_dim]`: queries, keys and values of a row next to
-/// each other, before rotation. The output is `[batch * time, heads * head_dim]`. Each key-value
-/// head serves `heads / kv_heads` query heads.
+/// Causal self-attention with rotary embedding. An input row holds the queries, keys and values of one token before
+/// rotation: `[batch * time, (heads + 2 * kv_heads) * head_dim]`. The output is `[batch * time, heads * head_dim]`.
+/// Each key-value head serves `heads / kv_heads` query heads.
 #[derive(Clone)]
 pub struct Attention {
-    /// The number of rows of a sequence.
+    /// The number of tokens of a sequence; all sequences of a batch have the same number.
     pub time: usize,
-    /// The number of query heads.
+    /// The number of query heads, a multiple of `kv_heads`.
     pub heads: usize,
     /// The number of key-value heads, a divisor of `heads`.
     pub kv_heads: usize,
-    /// The width of a head: the number of values of its query, key and value vectors.
+    /// The width of a query, key or value vector of a head.
     pub head_dim: usize,
-    /// The number of rotated pairs: element `j` of a head is rotated with element `j + pairs`,
-    /// elements from `2 * pairs` on are not rotated.
+    /// The number of pairs that are rotated: element `j` of a head with element `j + pairs`. The elements from `2 *
+    /// pairs` on are not rotated.
     pub pairs: usize,
-    /// The width of the sliding window: the number of positions that a row attends to, itself
-    /// included. `None` means all earlier positions.
+    /// The number of positions that a row attends to, including its own (sliding window). `None` means all earlier
+    /// positions.
     pub window: Option<usize>,
-    /// The cosines of the rotary angles, `[time, pairs]`.
+    /// The cosines of the rotary angles, in rows of time: `[time, pairs]`.
     pub cos: std::sync::Arc<Vec<f32>>,
-    /// The sines of the rotary angles, `[time, pairs]`.
+    /// The sines of the rotary angles, in rows of time: `[time, pairs]`.
     pub sin: std::sync::Arc<Vec<f32>>,
 }
 
-/// Calls the instance of a method that is compiled for the head size.
+/// Calls the method that is compiled for the head size, since a constant width lets the compiler unroll loops.
 macro_rules! by_head_size {
     ($self:ident . $method:ident ( $($arg:expr),* )) => {
         match $self.head_dim {
@@ -46,7 +45,7 @@ macro_rules! by_head_size {
 }
 
 impl Attention {
-    /// Whether the fused operation is compiled for this head size.
+    /// Returns whether `head_dim` is one of the sizes that the fused operation is compiled for.
     pub fn is_fused(&self) -> bool {
         [16, 32, 64, 80, 96, 128].contains(&self.head_dim)
     }
@@ -90,7 +89,7 @@ impl CustomOp1 for Attention {
     }
 }
 
-/// The rotated queries and keys of one head, its values, and the causal softmax `p`,
+/// Working memory for one head of one sequence: rotated queries and keys, values, and the causal softmax `p` of shape
 /// `[time, time]`.
 struct Head<const HD: usize> {
     q: Vec<[f32; HD]>,
@@ -151,7 +150,7 @@ impl<const HD: usize> Head<HD> {
         Self::transpose(&mut self.t, &self.k);
         for i in 0..n {
             let from = op.from(i);
-            // Only entries inside the causal window are written or read; the rest of `p` is stale.
+            // Only entries inside the causal window are used; all other entries of `p` are from earlier heads.
             let row = &mut self.p[i * n + from..i * n + i + 1];
             row.fill(0.0);
             for d in 0..HD {
@@ -173,8 +172,8 @@ impl<const HD: usize> Head<HD> {
 }
 
 vectorised! {
-    /// Attends within one sequence: `x` is `[time, (heads + 2 * kv_heads) * HD]`, `y` is
-    /// `[time, heads * HD]`.
+    /// Computes attention within one sequence, from `x: [time, (heads + 2 * kv_heads) * HD]` to `y: [time, heads *
+    /// HD]`.
     fn attend<'a, const HD: usize>(
         op: &'a Attention,
         head: &'a mut Head<HD>,
@@ -200,8 +199,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// The gradient of [`attend`] for one sequence; `go` and `ds` are scratch space of `time`
-    /// entries.
+    /// Adds the gradient of [`attend`] for one sequence to `gx`, given the gradient `g` of the output. `go` and `ds`
+    /// are scratch memory of `time` entries.
     fn attend_backward<'a, const HD: usize>(
         op: &'a Attention,
         head: &'a mut Head<HD>,
@@ -215,8 +214,8 @@ vectorised! {
         let width = d + 2 * kv;
         let scale = 1.0 / (HD as f32).sqrt();
         for h in 0..op.heads {
-            // Rotation and softmax are computed again: saving `p` of all heads would take
-            // `heads * time^2` floats per sequence.
+            // Rotation and softmax are computed again here. Saving them in the forward pass would take `heads *
+            // time^2` floats per sequence.
             head.load(op, x, h);
             head.softmax(op);
             let shared = d + h / (op.heads / op.kv_heads) * HD;
@@ -247,7 +246,7 @@ vectorised! {
                         *s += o * v;
                     }
                 }
-                // Backward of a softmax: dscore = p * (dp - sum(p * dp)).
+                // The gradient of a softmax: dscore = p * (dp - sum(p * dp)).
                 let p = &mut head.p[i * n + from..=i * n + i];
                 let mut acc = [0f32; 16];
                 for (p, s) in p.chunks(16).zip(ds.chunks(16)) {
@@ -270,7 +269,7 @@ vectorised! {
                 }
                 op.unrotate::<HD>(i, &mut acc);
                 add(&mut gx[i * width + h * HD..], &acc);
-                // Key `i` is read by the queries from `i` to the end of the window.
+                // The queries from `i` to the end of the window read key `i`.
                 let end = op.window.map_or(n, |window| n.min(i + window));
                 let mut acc = [0f32; HD];
                 for j in i..end {
@@ -286,8 +285,7 @@ vectorised! {
     }
 }
 
-/// Adds `what` to the beginning of `to`. Several query heads share a key-value head, so their
-/// gradients add up.
+/// Adds `what` to the start of `to`, since the query heads of a key-value head each contribute a gradient.
 #[inline(always)]
 fn add<const HD: usize>(to: &mut [f32], what: &[f32; HD]) {
     for (to, what) in to.iter_mut().zip(what) {
@@ -317,7 +315,8 @@ impl Attention {
             );
     }
 
-    /// Rotates a gradient back: the transpose of a rotation is the opposite rotation.
+    /// Turns the gradient of a rotated vector into that of the unrotated one, by the opposite rotation (the
+    /// transpose).
     #[inline(always)]
     fn unrotate<const HD: usize>(&self, i: usize, g: &mut [f32; HD]) {
         let half = self.pairs;

@@ -1,11 +1,11 @@
-//! The fused operations composed from candle's own tensors: for other devices than the CPU, and as
-//! the reference of the tests.
+//! The operations of [`ops`](super), composed from candle's tensors. Devices other than the CPU use these versions,
+//! and tests compare the fused ones with them.
 
 use candle_core::{D, DType, Result, Tensor};
 
 use super::Attention;
 
-/// Computes [`RmsNorm`](super::RmsNorm) of `x: [rows, width]` with `w: [width]`.
+/// Divides the rows of `x: [rows, width]` by their root mean square and multiplies them by `w: [width]`.
 ///
 /// # Errors
 /// `x` and `w` have different widths.
@@ -15,7 +15,7 @@ pub fn rms_norm(x: &Tensor, w: &Tensor, eps: f32) -> Result<Tensor> {
         .broadcast_mul(w)
 }
 
-/// Computes [`SwiGlu`](super::SwiGlu): `silu(a) * b` of rows `[a, b]`.
+/// Returns `silu(a) * b` for rows `[a, b]` of two halves.
 ///
 /// # Errors
 /// The rows have an odd width.
@@ -24,8 +24,7 @@ pub fn swiglu(x: &Tensor) -> Result<Tensor> {
     x.narrow(D::Minus1, 0, f)?.silu()? * x.narrow(D::Minus1, f, f)?
 }
 
-/// Computes [`CrossEntropy`](super::CrossEntropy) of `logits: [rows, vocab]`; `targets` and
-/// `weights` have an entry per row.
+/// Returns the sum of `weights[i] * -log softmax(logits[i])[targets[i]]` over the rows of `logits: [rows, vocab]`.
 ///
 /// # Errors
 /// `logits`, `targets` and `weights` differ in their number of rows.
@@ -37,8 +36,7 @@ pub fn cross_entropy(logits: &Tensor, targets: &[u32], weights: &[f32]) -> Resul
     (logp.gather(&t, 1)?.squeeze(1)? * w)?.sum_all()?.neg()
 }
 
-/// Computes [`Attention`] of queries, keys and values in one matrix, as the fused operation takes
-/// them.
+/// Computes causal attention with rotary embedding, on the input layout of [`Attention`].
 ///
 /// # Errors
 /// `x` has another width than `op` describes.
@@ -46,8 +44,7 @@ pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
     let rows = x.dim(0)?;
     let (n, hd, pairs) = (op.time, op.head_dim, op.pairs);
     let dev = x.device();
-    // [batch, heads, time, head_dim]. A key-value head is repeated for each query head that reads
-    // it.
+    // The shape is [batch, heads, time, head_dim]. Key-value heads are repeated, once for each of their query heads.
     let part = |from: usize, heads: usize| {
         let part = x
             .narrow(1, from * hd, heads * hd)?
@@ -66,7 +63,7 @@ pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
         if 2 * pairs == hd {
             return rope(&x, &cos, &sin);
         }
-        // Partial rotary embedding: only the first `2 * pairs` elements of a head are rotated.
+        // In a partial rotary embedding only the first `2 * pairs` elements of a head are rotated.
         let turning = x.narrow(3, 0, 2 * pairs)?.contiguous()?;
         let rest = x.narrow(3, 2 * pairs, hd - 2 * pairs)?;
         Tensor::cat(&[&rope(&turning, &cos, &sin)?, &rest], 3)
@@ -85,7 +82,7 @@ pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
         })
         .collect();
     let mask = Tensor::from_vec(mask, (n, n), dev)?.to_dtype(DType::F32)?;
-    // Masked scores are minus infinity, so their probabilities are exactly 0.
+    // The mask adds minus infinity, so masked probabilities are exactly 0.
     let p = candle_nn::ops::softmax(&scores.broadcast_add(&mask)?, D::Minus1)?;
     p.matmul(&part(op.heads + op.kv_heads, op.kv_heads)?)?
         .transpose(1, 2)?

@@ -7,9 +7,9 @@ use super::{floats, with_floats};
 /// The weighted cross-entropy of logits `[rows, vocab]`: `sum_i weights[i] * -log
 /// softmax(row_i)[targets[i]]`.
 pub struct CrossEntropy {
-    /// The target token of each row.
+    /// The target token of each row, below the width of the logits.
     pub targets: Vec<u32>,
-    /// The weight of each row's loss.
+    /// The factor of each row's loss; rows with factor 0 have no gradient.
     pub weights: Vec<f32>,
 }
 
@@ -32,8 +32,8 @@ impl CustomOp1 for CrossEntropy {
                 },
             )
             .collect();
-        // Losses are collected in the order of rows before they are added, in f64: the sum does not
-        // depend on how rayon split the rows.
+        // The sum does not depend on how rayon splits the rows, because the losses are first collected in row order.
+        // f64 keeps the rounding error small.
         let total = losses.iter().map(|&l| f64::from(l)).sum::<f64>() as f32;
         Ok((CpuStorage::F32(vec![total]), Shape::from(())))
     }
@@ -47,8 +47,8 @@ impl CustomOp1 for CrossEntropy {
                 .zip(x.par_chunks(v))
                 .zip(self.targets.par_iter().zip(&self.weights))
                 .for_each(|((gx, row), (&t, &w))| {
-                    // The exponentials are computed again: keeping them from the forward pass would
-                    // hold a second `[rows, vocab]` tensor until the backward pass.
+                    // The exponentials are computed again here. Keeping them from the forward pass would hold a
+                    // second `[rows, vocab]` tensor.
                     let (_, sum) = exponentials(gx, row);
                     let c = g * w / sum;
                     for o in gx.iter_mut() {

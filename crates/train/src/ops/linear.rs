@@ -1,5 +1,5 @@
-//! Products with large matrices: with a matrix that is not trained, and with a language-model head
-//! whose logits go straight into a loss.
+//! Products with large weight matrices, in two cases where candle's own product wastes time or memory: a matrix that
+//! is not trained, and a language-model head with a loss on its logits.
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Device, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
@@ -7,24 +7,23 @@ use rayon::prelude::*;
 use super::math::exponentials;
 use super::{floats, with_floats};
 
-/// The largest number of logits in memory at a time (64 MiB of f32).
+/// The largest number of logits in memory at a time: 64 MiB of f32, more only if a single row has more.
 const LOGITS: usize = 16 << 20;
 
-/// The loss of a row and its derivative, as functions of the log-probability of the row's target.
+/// The loss of a row as a function of its target's log-probability, evaluated at one point.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// The row's summand of the loss.
+    /// The summand of the row in the total loss.
     pub loss: f32,
-    /// The derivative of `loss` by the log-probability.
+    /// The derivative of `loss` by the log-probability, from which all gradients follow.
     pub slope: f32,
 }
 
-/// Returns the summed, weighted cross-entropy of the logits `x W^T` against `targets`, a scalar
-/// (`x: [rows, hidden]`, `w: [vocab, hidden]`). With `trained`, the backward pass has gradients of
-/// `w` too.
+/// Returns the sum of `weights[i] * -log softmax(x_i W^T)[targets[i]]` over all rows, for `x: [rows, hidden]` and `w:
+/// [vocab, hidden]`. The backward pass gives a gradient of `w` only if `trained` is true.
 ///
 /// # Errors
-/// `x` and `w` differ in `hidden`, or a shape is not a matrix.
+/// `x` and `w` have different widths, or one of them is not a matrix.
 pub fn linear_cross_entropy(
     x: &Tensor,
     w: &Tensor,
@@ -39,12 +38,12 @@ pub fn linear_cross_entropy(
     Ok(loss)
 }
 
-/// Returns the sum of `cost(row, log_prob)` over all rows, and the log-probabilities. `log_prob` is
-/// the log-probability of the row's target under `softmax(x W^T)`. The full `[rows, vocab]` logits
-/// never exist: a few rows are computed at a time, together with their gradients.
+/// Returns the sum of `cost(row, log_prob)` over all rows, and each row's `log_prob`: the log-probability of the
+/// target under `softmax(x W^T)`. The logits of all rows are never in memory together: groups of rows are processed
+/// one after the other, each with its gradients.
 ///
 /// # Errors
-/// `x` and `w` differ in `hidden`, or a shape is not a matrix.
+/// `x` and `w` have different widths, or one of them is not a matrix.
 pub fn linear_objective(
     x: &Tensor,
     w: &Tensor,
@@ -69,8 +68,7 @@ pub fn linear_objective(
                     let (max, sum) = exponentials(g, z);
                     let log_prob = z[target as usize] - max - sum.ln();
                     let Cost { loss, slope } = cost(from + i, log_prob);
-                    // d log_prob / dz_j = [j = target] - softmax_j; `g` holds the exponentials so
-                    // far.
+                    // d log_prob / dz_j = [j = target] - softmax_j. Before the loop, `g` holds exp(z - max).
                     let scale = -slope / sum;
                     for g in g.iter_mut() {
                         *g *= scale;
@@ -86,7 +84,7 @@ pub fn linear_objective(
         let g = Tensor::from_vec(g, (len, vocab), x.device())?;
         gx.push(g.matmul(&head)?);
         if trained {
-            // Added up group by group, in the order of rows.
+            // The groups are added in row order, so the sum is the same in every run.
             let own = g.t()?.matmul(part)?;
             gw = Some(match gw.take() {
                 None => own,
@@ -107,10 +105,10 @@ pub fn linear_objective(
     Ok((sum, log_probs))
 }
 
-/// Returns only the log-probability of each row's target under `softmax(x W^T)`, without gradients.
+/// Returns the log-probability of each row's target under `softmax(x W^T)`. No gradients are computed.
 ///
 /// # Errors
-/// `x` and `w` differ in `hidden`, or a shape is not a matrix.
+/// `x` and `w` have different widths, or one of them is not a matrix.
 pub fn linear_log_probs(x: &Tensor, w: &Tensor, targets: &[u32]) -> Result<Vec<f32>> {
     let vocab = w.dim(0)?;
     let mut log_probs = Vec::with_capacity(targets.len());
@@ -130,14 +128,14 @@ pub fn linear_log_probs(x: &Tensor, w: &Tensor, targets: &[u32]) -> Result<Vec<f
     Ok(log_probs)
 }
 
-/// Calls `body(first_row, rows, logits)` for groups of rows whose logits fit into [`LOGITS`].
+/// Calls `body(first_row, rows, logits)` for consecutive groups of rows with at most [`LOGITS`] logits each.
 fn each_part(
     x: &Tensor,
     head: &Tensor,
     mut body: impl FnMut(usize, &Tensor, &Tensor) -> Result<()>,
 ) -> Result<()> {
     let (rows, vocab) = (x.dim(0)?, head.dim(0)?);
-    // At least one row, however large the vocabulary.
+    // With a vocabulary above `LOGITS`, a group is one row.
     let at_once = (LOGITS / vocab).max(1);
     for from in (0..rows).step_by(at_once) {
         let part = x.narrow(0, from, at_once.min(rows - from))?;
@@ -147,8 +145,8 @@ fn each_part(
     Ok(())
 }
 
-/// A scalar operation whose gradients were computed with its value: the backward pass only scales
-/// them.
+/// A scalar whose gradients were computed together with its value. The backward pass only multiplies them by the
+/// incoming gradient.
 struct Computed {
     loss: f32,
     gx: Tensor,
@@ -183,11 +181,10 @@ impl CustomOp2 for Computed {
     }
 }
 
-/// The product `x W^T` with a matrix that is not trained. Candle's own product computes the
-/// gradients of both factors even if only one is used; this operation computes only the gradient of
-/// `x`.
+/// The product `x W^T` with a matrix that is not trained. Only the gradient of `x` is computed; candle's own product
+/// would compute the gradient of `W` too.
 pub struct FrozenLinear {
-    /// The matrix `W`, `[outputs, inputs]`.
+    /// The frozen matrix `W`, `[outputs, inputs]`.
     pub weight: Tensor,
 }
 

@@ -3,10 +3,10 @@ use rayon::prelude::*;
 
 use super::{ROWS, floats, with_floats};
 
-/// Root-mean-square normalisation (Zhang and Sennrich, 1910.07467): `y = x / rms(x) * w` over rows
-/// of width `w.len()`.
+/// Root-mean-square normalisation (Zhang and Sennrich, arXiv 1910.07467): `y = x / rms(x) * w` for rows of width
+/// `w.len()`.
 pub struct RmsNorm {
-    /// The number added to the mean square before the root.
+    /// A small number, added to the mean square so that a row of zeros does not divide by 0.
     pub eps: f32,
 }
 
@@ -51,7 +51,7 @@ impl CustomOp2 for RmsNorm {
 
 #[inline(always)]
 fn inverse_rms(x: &[f32], eps: f32) -> f32 {
-    // 16 partial sums: one running sum in f32 could not be vectorised, since order matters.
+    // 16 partial sums can be vectorised; a single f32 sum cannot, because reordering additions changes its value.
     let mut acc = [0f32; 16];
     let mut chunks = x.chunks_exact(16);
     for c in &mut chunks {
@@ -94,7 +94,7 @@ vectorised! {
             .zip(g.chunks_exact(d))
         {
             let r = inverse_rms(x, eps);
-            // Partial sums again, as in `inverse_rms`.
+            // 16 partial sums, because a single f32 sum is not vectorised.
             let mut lanes = [0f32; 16];
             for ((g, w), x) in g.chunks(16).zip(w.chunks(16)).zip(x.chunks(16)) {
                 for (((l, g), w), x) in lanes.iter_mut().zip(g).zip(w).zip(x) {
@@ -128,7 +128,7 @@ impl RmsNorm {
             })
             .collect();
         let mut gw = vec![0f32; d];
-        // The tasks' sums are added in the order of rows, so gradients do not depend on scheduling.
+        // The sums of the tasks are added in row order, so gradients do not depend on scheduling.
         for p in partial {
             for (a, b) in gw.iter_mut().zip(p) {
                 *a += b;

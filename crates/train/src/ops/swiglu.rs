@@ -4,8 +4,8 @@ use rayon::prelude::*;
 use super::math::sigmoid;
 use super::{ROWS, floats, with_floats};
 
-/// The gated activation `silu(gate) * up` (Shazeer, 2002.05202) over rows `[gate | up]` of width `2
-/// f`; result rows have width `f`.
+/// The gated activation `silu(gate) * up` (Shazeer, arXiv 2002.05202). An input row is `[gate | up]` of width `2 f`;
+/// an output row has width `f`.
 pub struct SwiGlu;
 
 impl CustomOp1 for SwiGlu {
@@ -45,7 +45,7 @@ impl CustomOp1 for SwiGlu {
 vectorised! {
     fn swiglu_forward<'a>(y: &'a mut [f32], x: &'a [f32], f: usize) -> () {
         for (y, x) in y.chunks_exact_mut(f).zip(x.chunks_exact(2 * f)) {
-            // The fused matrix has all gates first, then all ups.
+            // The fused projection writes all gates of a row before all ups.
             let (gate, up) = x.split_at(f);
             for ((y, g), u) in y.iter_mut().zip(gate).zip(up) {
                 *y = g * sigmoid(*g) * u;

@@ -1,4 +1,4 @@
-//! Compares fused operations with composed ones.
+//! Tests of the fused operations against the composed ones.
 
 use super::*;
 use candle_core::{Device, Var};
@@ -24,8 +24,8 @@ fn close(a: &Tensor, b: &Tensor, what: &str) {
     }
 }
 
-/// Compares values and gradients of a fused operation with the composed one, under a random linear
-/// functional of the result.
+/// Checks that a fused and a composed operation have the same values and gradients. The scalar that is differentiated
+/// is the dot product of the result with random numbers.
 fn same(vars: &[Var], fused: impl Fn() -> Result<Tensor>, plain: impl Fn() -> Result<Tensor>) {
     let (a, b) = (fused().unwrap(), plain().unwrap());
     close(&a, &b, "value");

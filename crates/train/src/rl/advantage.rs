@@ -1,26 +1,25 @@
-//! Advantages of a group of chains: each reward minus a baseline, divided by a scale, and for each
-//! step of a chain the sum from that step on (process supervision of `DeepSeekMath`, 2402.03300).
-//! With a single reward per chain, the outcome, all tokens of a chain have the same advantage.
+//! The advantages of a group of chains. Each reward has a baseline subtracted and is divided by a scale. The
+//! advantage of a step is the sum over this step and all later ones (process supervision of `DeepSeekMath`, arXiv
+//! 2402.03300). A chain with only an outcome reward has one advantage for all its tokens.
 
 use super::{Algorithm, Baseline, Scale};
 
-/// The smallest divisor, and the smallest difference of two rewards that counts.
+/// The number added to the deviation, and the smallest difference of two rewards that counts.
 const LEAST: f64 = 1e-6;
 
-/// Returns the advantages of a group, in the shape of `rewards`: a list for each chain, with a
-/// number for each of its rewards, in the order of its steps. A chain without rewards has no
-/// advantages.
+/// Returns the advantages of a group. Like `rewards`, the result has a list for each chain with a number for each
+/// reward of the chain, in the order of steps.
 #[must_use]
 pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let count = rewards.iter().map(Vec::len).sum::<usize>();
     let total: f64 = rewards.iter().flatten().sum();
-    // With step rewards, the mean and the deviation are over all steps of all chains of the group.
+    // Mean and deviation are over the rewards of all steps of all chains, as published for process supervision.
     let mean = total / count.max(1) as f64;
     let scale = match algorithm.scale {
         Scale::One => 1.0,
         Scale::Deviation => {
             let squares = rewards.iter().flatten().map(|r| (r - mean).powi(2));
-            // The sample variance (n - 1), as in `torch.std`, which published implementations use.
+            // The sample variance divides by n - 1, as `torch.std` does in published implementations.
             let variance = squares.sum::<f64>() / count.saturating_sub(1).max(1) as f64;
             variance.sqrt() + LEAST
         }
@@ -34,7 +33,7 @@ pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> 
                 Baseline::Others if others == 0 => 0.0,
                 Baseline::Others => (total - own.iter().sum::<f64>()) / others as f64,
             };
-            // A step's advantage is the sum of all rewards that follow, so it is built backwards.
+            // The sum of a step includes all later steps, so it is built from the last step backwards.
             let mut sum = 0.0;
             let mut sums: Vec<f64> = own
                 .iter()
@@ -50,21 +49,20 @@ pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> 
         .collect()
 }
 
-/// Whether the rewards of a group's chains differ. A group whose chains are all right or all wrong
-/// has no gradient.
+/// Returns whether the rewards of a group's chains differ. Equal rewards have no gradient, for example if all chains
+/// are right.
 #[must_use]
 pub fn is_informative(earned: &[f64]) -> bool {
     let first = earned.first().copied().unwrap_or(0.0);
     earned.iter().any(|other| (other - first).abs() > LEAST)
 }
 
-/// The largest change by a reward model, as a fraction of the outcome's advantage.
+/// The largest change by the reward model, as a fraction of the outcome's advantage.
 const SHAPING: f64 = 0.5;
 
-/// Returns the advantage of a token under both rewards. The reward model may change the outcome's
-/// advantage by at most half, so it never changes the sign: no token of a right chain is
-/// discouraged, none of a wrong chain encouraged. If all chains of the group have the same outcome,
-/// only the reward model counts.
+/// Returns the advantage of a token from the outcome and the reward model. `process` times `weight` changes `outcome`
+/// by at most half, so the sign is that of `outcome`: no token of a right chain is discouraged. If `outcome` is 0,
+/// since all chains of the group have the same outcome, only the reward model counts.
 #[must_use]
 pub fn shaped(outcome: f64, process: f64, weight: f64) -> f64 {
     let process = weight * process;
@@ -111,7 +109,7 @@ mod tests {
             &by_name("dr-grpo", &rewards),
             &outcomes(&[0.75, -0.25, -0.25, -0.25]),
         );
-        // G / (G - 1) times the advantage by the group's mean: 4/3 of 0.75.
+        // RLOO's advantage is G / (G - 1) = 4/3 times the one by the group's mean, 0.75.
         let third = -1.0 / 3.0;
         close(
             &by_name("rloo", &rewards),

@@ -1,5 +1,5 @@
-//! The table of algorithms. Algorithms differ in how a reward becomes an advantage, in how the
-//! losses of tokens are averaged, and in their clipping; everything else is the same code.
+//! The table of algorithms. A row has the baseline and scale that make a reward an advantage, the average over the
+//! losses of tokens, and the clipping. All other code is common.
 
 use std::str::FromStr;
 
@@ -9,47 +9,46 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Average;
 use crate::{Error, named};
 
-/// The baseline that is subtracted from a reward.
+/// The number that is subtracted from a reward, to reduce the variance of the gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// The mean over the whole group.
+    /// The mean over all chains of the group, the rewarded one included.
     Group,
-    /// The mean over the group's other chains, which makes the gradient unbiased.
+    /// The mean over the other chains of the group, which leaves the gradient unbiased.
     Others,
 }
 
-/// The divisor of the difference of reward and baseline.
+/// The divisor of a reward after the baseline is subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// 1, so differences are unchanged.
+    /// The number 1, so that rewards keep their size.
     One,
     /// The sample standard deviation of the group, plus 1e-6.
     Deviation,
 }
 
-/// A row of the table. Settings name a row by its `name`.
+/// A row of the table of algorithms; settings contain its `name` only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Algorithm {
-    /// The name in settings and help texts, in kebab case.
+    /// The name in settings and on the command line, in kebab case.
     pub name: &'static str,
-    /// A description for help texts.
+    /// The differences from other rows in a few words, for help texts.
     pub summary: &'static str,
-    /// The baseline that is subtracted from a reward.
+    /// The baseline of a reward, computed from its group.
     pub baseline: Baseline,
-    /// The divisor of the difference of reward and baseline.
+    /// The divisor of rewards after the baseline is subtracted.
     pub scale: Scale,
-    /// The average over the losses of tokens.
+    /// The average that turns the losses of tokens into one loss.
     pub average: Average,
-    /// The clipping of importance ratios: to the range from `1 - clip.0` to `1 + clip.1`.
+    /// The allowed range of importance ratios, `1 - clip.0` to `1 + clip.1`.
     pub clip: (f64, f64),
-    /// Whether groups with equal rewards are dropped, and other groups sampled in their place.
+    /// If true, groups whose chains have equal rewards are dropped, and more groups are sampled instead.
     pub resamples: bool,
-    /// Whether chains near the length limit lose up to 1 of their reward: DAPO's soft overlong
-    /// penalty.
+    /// If true, chains near the length limit lose up to 1 of their reward (the soft overlong penalty of DAPO).
     pub overlong: bool,
 }
 
-/// Group relative policy optimisation, from `DeepSeekMath` (2402.03300).
+/// Group relative policy optimisation, from `DeepSeekMath` (arXiv 2402.03300).
 const GRPO: Algorithm = Algorithm {
     name: "grpo",
     summary: "group mean and deviation, mean loss of a chain",
@@ -61,8 +60,9 @@ const GRPO: Algorithm = Algorithm {
     overlong: false,
 };
 
-/// Dr. GRPO, from "Understanding R1-Zero-like training" (2503.20783). It drops two terms of GRPO:
-/// one favours long wrong chains, the other groups that are nearly all right or all wrong.
+/// Dr. GRPO, from "Understanding R1-Zero-like training" (arXiv 2503.20783). GRPO divides by the chain's length, which
+/// favours long wrong chains, and by the deviation, which favours groups that are nearly all right or wrong. Dr. GRPO
+/// drops both divisions.
 const DR_GRPO: Algorithm = Algorithm {
     name: "dr-grpo",
     summary: "group mean without deviation, all tokens weigh the same",
@@ -71,7 +71,7 @@ const DR_GRPO: Algorithm = Algorithm {
     ..GRPO
 };
 
-/// REINFORCE leave-one-out, from "Back to basics" (2402.14740).
+/// REINFORCE leave-one-out, from "Back to basics" (arXiv 2402.14740).
 const RLOO: Algorithm = Algorithm {
     name: "rloo",
     summary: "mean of the group's other chains, summed loss of a chain",
@@ -81,7 +81,7 @@ const RLOO: Algorithm = Algorithm {
     ..GRPO
 };
 
-/// Decoupled clip and dynamic sampling policy optimisation (DAPO, 2503.14476).
+/// Decoupled clip and dynamic sampling policy optimisation (arXiv 2503.14476).
 const DAPO: Algorithm = Algorithm {
     name: "dapo",
     summary: "as grpo; clips higher, mean loss of tokens, groups all right or all wrong are resampled, long chains lose",
@@ -93,9 +93,9 @@ const DAPO: Algorithm = Algorithm {
 };
 
 impl Algorithm {
-    /// All rows, in the order of help texts.
+    /// All algorithms, in the order of help texts and error messages.
     pub const ALL: [Self; 4] = [GRPO, DR_GRPO, RLOO, DAPO];
-    /// The row of GRPO, the default.
+    /// The first row, the default of [`Recipe`](super::Recipe).
     pub const GRPO: Self = GRPO;
 }
 

@@ -1,26 +1,26 @@
-//! Averages over the losses of tokens, as the weight of each token of a chain.
+//! Averages over the losses of tokens, expressed as a weight for each token.
 
-/// The divisor of the losses of tokens.
+/// The divisor of a token's loss, by which published algorithms differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Average {
-    /// The chain's length, then the number of chains: the mean over chains of their mean losses
-    /// (GRPO).
+    /// The length of the token's chain times the number of chains, as in GRPO: the mean over chains of their mean
+    /// losses.
     Sequence,
-    /// The longest allowed length of a chain, then the number of chains (Dr. GRPO).
+    /// The longest allowed length times the number of chains, as in Dr. GRPO.
     Constant,
-    /// Only the number of chains: the tokens of a chain are summed (RLOO).
+    /// The number of chains, as in RLOO: losses are summed within a chain.
     SequenceSum,
-    /// The number of tokens of all chains together (DAPO).
+    /// The number of tokens in all chains, as in DAPO.
     Token,
 }
 
 impl Average {
-    /// Returns the weight of each token of a chain, for chains of these `lengths`. No length may be
-    /// above `longest`.
+    /// Returns the weight of a token in each chain; `lengths` are the chains' numbers of tokens and `longest` is the
+    /// largest allowed one.
     #[must_use]
     pub fn weights(self, lengths: &[usize], longest: usize) -> Vec<f64> {
         let chains = lengths.len() as f64;
-        // At least 1, so that chains without tokens do not divide by 0.
+        // Chains without tokens must not divide by 0.
         let tokens = lengths.iter().sum::<usize>().max(1) as f64;
         lengths
             .iter()

@@ -1,4 +1,4 @@
-//! The batch of an update: sampled groups of chains with their rewards.
+//! The batch of an update: groups of chains, sampled for the next problems, with their rewards.
 
 use beamgen_search::{Problem, Scorer};
 use rand::seq::SliceRandom;
@@ -11,23 +11,22 @@ use super::reward::Earned;
 use super::rollout::{Chain, Group, Rollouts};
 use crate::Result;
 
-/// The largest number of rounds of sampling for an update, where groups without signal are dropped.
+/// The largest number of sampling rounds of an update. More than one is needed only if groups are dropped.
 const MOST: usize = 8;
 
 /// The groups of an update.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// The groups to learn from.
     pub groups: Vec<(Group, Earned)>,
-    /// The groups that were sampled and dropped, since their chains have equal rewards.
+    /// The groups that were sampled and dropped because their chains have equal rewards.
     pub dropped: Vec<(Group, Earned)>,
-    /// The cost of all groups, dropped ones included. Its own list of groups is empty.
+    /// The summed tokens and seconds of all sampled groups. `rollouts.groups` itself is empty.
     pub rollouts: Rollouts,
 }
 
 impl Batch {
-    /// Samples groups for the next problems of `stream`. If the algorithm drops groups without
-    /// signal, more groups are sampled until enough remain.
+    /// Samples groups for the next problems of `stream`. If the algorithm resamples, uninformative groups are
+    /// replaced until the batch is full or `MOST` rounds are over.
     ///
     /// # Errors
     /// The policy or the scorer fails.
@@ -39,12 +38,12 @@ impl Batch {
     ) -> Result<Self> {
         let plan = recipe.plan(recipe.group);
         let mut batch = Self::default();
-        // Bounded: a policy that solves all problems, or none, would never fill the batch.
+        // The bound is needed because a policy that solves all problems, or none, never fills the batch.
         for _ in 0..MOST {
             let problems = stream.next(recipe.problems - batch.groups.len());
             let scorer = scorer.as_deref_mut();
             let rollouts = plan.roll_out(policy.generator(), scorer, problems)?;
-            // Dropped groups cost time and tokens too, so the cost counts them.
+            // Dropped groups took time and tokens too, so their cost is included.
             batch.rollouts.tokens += rollouts.tokens;
             batch.rollouts.seconds += rollouts.seconds;
             batch.rollouts.scoring += rollouts.scoring;
@@ -63,30 +62,28 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Returns all sampled groups, dropped ones included.
+    /// Returns the groups to learn from and the dropped ones, for reports.
     pub(super) fn all(&self) -> impl Iterator<Item = &(Group, Earned)> {
         self.groups.iter().chain(&self.dropped)
     }
 
-    /// Returns the chains of all sampled groups.
     pub(super) fn chains(&self) -> impl Iterator<Item = &Chain> {
         self.all().flat_map(|(group, _)| &group.chains)
     }
 }
 
-/// The endless stream of problems: all of them in a random order, then again in another order.
+/// The endless stream of problems: rounds over all problems, each in its own random order.
 #[derive(Debug)]
 pub(super) struct Stream<'a> {
     pub problems: &'a [Problem],
-    /// The seed of the orders.
     pub seed: u64,
-    /// The number of problems taken so far, saved with the run's state.
+    /// The number of problems taken so far, which is saved in the run's state.
     pub taken: &'a mut usize,
 }
 
 impl Stream<'_> {
-    /// Returns the next problems. A problem's id is its number in the stream: random numbers follow
-    /// from the id, so each round samples other chains.
+    /// Returns the next problems. A problem's id becomes its number in the stream. The random numbers of sampling
+    /// depend on the id, so each round samples different chains.
     fn next(&mut self, count: usize) -> Vec<Problem> {
         let all = self.problems.len();
         let mut order: Option<(usize, Vec<usize>)> = None;
@@ -95,8 +92,8 @@ impl Stream<'_> {
             .map(|number| {
                 let round = number / all;
                 if order.as_ref().is_none_or(|(known, _)| *known != round) {
-                    // Each round has its own stream, so any place can be reached without the rounds
-                    // before: a resumed run continues at `taken`.
+                    // Each round has its own random stream. A resumed run can thus compute the order of its round
+                    // without the earlier rounds.
                     let mut shuffled: Vec<usize> = (0..all).collect();
                     let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
                     rng.set_stream(round as u64);

@@ -1,4 +1,4 @@
-//! Credit assignment: turns the scores of a chain's steps into rewards of these steps.
+//! Credit assignment: the rewards of a chain's steps, from the scores of these steps.
 
 use std::str::FromStr;
 
@@ -10,38 +10,38 @@ use crate::{Error, named};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Credit {
-    /// Each step is rewarded `r * softmax(-r / 0.1)` with `r = 2 score - 1`: a chain earns about
-    /// the reward of its worst step, at that step (PURE, 2504.15275).
+    /// A step's reward is `r * softmax(-r / 0.1)` with `r = 2 score - 1` and the softmax over the chain's steps. A
+    /// chain earns about the reward of its worst step, at that step (PURE, arXiv 2504.15275).
     #[default]
     Min,
-    /// Each step is rewarded its score minus the score of the next step; the last step is rewarded
-    /// its score. The sum from a step on is the step's own score ("Delta" of 2410.15115, which
-    /// rewards the last step by the outcome instead). Advantages subtract the group's mean reward
-    /// for each remaining step, so late steps and short chains gain.
+    /// A step's reward is its score minus the score of the next step; the last step's reward is its score. The
+    /// rewards from a step on thus sum to the step's own score. ("Delta" of arXiv 2410.15115 rewards the last step by
+    /// the outcome instead.) The advantage subtracts the group's mean for every remaining step, which favours late
+    /// steps and short chains.
     Differences,
-    /// Each step is rewarded its score. Longer chains earn more, so a policy may learn to pad.
+    /// A step's reward is its score. Longer chains earn more, so a policy may learn to pad.
     Sum,
 }
 
-/// The temperature of the softmax in [`Credit::Min`], as published.
+/// The temperature of the softmax in [`Credit::Min`], as in PURE.
 const TEMPERATURE: f64 = 0.1;
 
 impl Credit {
-    /// All rules with their names in settings.
+    /// All rules with their names in settings and on the command line.
     pub const ALL: [(&'static str, Self); 3] = [
         ("min", Self::Min),
         ("differences", Self::Differences),
         ("sum", Self::Sum),
     ];
 
-    /// Returns the rewards of steps with these scores, which are between 0 and 1.
+    /// Returns the rewards of the steps of a chain, given their scores between 0 and 1.
     #[must_use]
     pub fn rewards(self, scores: &[f32]) -> Vec<f64> {
         let scores = scores.iter().map(|&score| f64::from(score));
         match self {
             Self::Min => {
                 let rewards: Vec<f64> = scores.map(|score| 2.0 * score - 1.0).collect();
-                // Shifted by the least reward, so that no exponent is above 0 and none overflows.
+                // Subtracting the least reward keeps every exponent at or below 0, so nothing overflows.
                 let least = rewards.iter().copied().fold(f64::INFINITY, f64::min);
                 let odds = rewards.iter().map(|r| ((least - r) / TEMPERATURE).exp());
                 let odds: Vec<f64> = odds.collect();
@@ -49,7 +49,7 @@ impl Credit {
                 rewards.iter().zip(odds).map(|(r, o)| r * o / sum).collect()
             }
             Self::Differences => {
-                // Nothing follows the last step, so it keeps its score.
+                // The last step has no next step to subtract.
                 let next = scores.clone().skip(1).chain([0.0]);
                 scores.zip(next).map(|(score, next)| score - next).collect()
             }
@@ -57,9 +57,9 @@ impl Credit {
         }
     }
 
-    /// Returns the reward of a whole chain, for reports: the sum of its step rewards, except under
-    /// [`Differences`](Self::Differences), where the sum is the first score alone and the mean
-    /// score is returned.
+    /// Returns the reward of a whole chain, for reports: the sum of the step rewards. Under
+    /// [`Differences`](Self::Differences) this sum would be only the first score, so the mean score is returned
+    /// instead.
     #[must_use]
     pub fn earned(self, scores: &[f32]) -> f64 {
         match self {

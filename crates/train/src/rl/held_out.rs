@@ -1,4 +1,4 @@
-//! Measurement of the accuracy on held-out problems.
+//! The accuracy of the policy on problems that are not trained on.
 
 use beamgen_search::Problem;
 
@@ -8,13 +8,11 @@ use super::rollout::{Chain, Plan};
 use crate::Result;
 use crate::tune::work;
 
-/// The seed of the samples. It is the same in all runs and updates, so measurements differ only by
-/// the policy.
+/// The seed of sampling. It is the same at every measurement, so that only the policy differs.
 const SEED: u64 = 0x0e1d_0074;
 
-/// Splits problems into a training set and a held-out set with about a fraction `part` of them, 0
-/// to 1. Problems of the same text are on the same side, by a hash of text and seed. Returns the
-/// training set first.
+/// Splits problems into a training set (first) and a held-out set with about the fraction `part` of the problems,
+/// from 0 to 1. A hash of text and seed decides the side, so problems of equal text stay together.
 #[must_use]
 pub fn hold_out(problems: Vec<Problem>, part: f64, seed: u64) -> (Vec<Problem>, Vec<Problem>) {
     let texts: Vec<String> = problems.iter().map(|p| p.text.clone()).collect();
@@ -23,8 +21,8 @@ pub fn hold_out(problems: Vec<Problem>, part: f64, seed: u64) -> (Vec<Problem>, 
     (pick(&train), pick(&held_out))
 }
 
-/// Measures the policy after `update` updates, by the samples of `plan` and by one greedy chain per
-/// problem.
+/// Measures the accuracy of the policy after `update` updates, by the sampled chains of `plan` and by a greedy chain
+/// for each problem.
 ///
 /// # Errors
 /// The policy fails.
@@ -63,7 +61,7 @@ pub(super) fn measure(
     })
 }
 
-/// Returns the fraction of chains that satisfy a condition; 0 without chains.
+/// Returns the fraction of chains for which `is` holds, or 0 if there are no chains.
 fn fraction(chains: &[Chain], is: impl Fn(&Chain) -> bool) -> f64 {
     chains.iter().filter(|chain| is(chain)).count() as f64 / chains.len().max(1) as f64
 }

@@ -1,5 +1,4 @@
-//! The trainer's side of an update: log-probabilities of sampled tokens, gradients and optimiser
-//! steps.
+//! The trainer's part of an update: log-probabilities, gradients and optimiser steps.
 
 use beamgen_engine::{ModelConfig, WeightType, Weights};
 use candle_core::{Device, Tensor};
@@ -11,25 +10,24 @@ use crate::tune::gradients::Gradients;
 use crate::tune::{Decoder, Input, batches};
 use crate::{Error, Result, ops};
 
-/// A chain as the trainer reads it.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// The token ids of the prompt and of the chain.
+    /// The tokens of the prompt, followed by those of the chain.
     pub ids: Vec<u32>,
-    /// The number of tokens of the prompt.
+    /// The number of tokens of the prompt, at least 1.
     pub prompt: usize,
-    /// The advantage of each token of the chain.
+    /// The advantage of each token of the chain; tokens of a step share it.
     pub advantages: Vec<f64>,
-    /// The log-probability of each token of the chain before the update's first optimiser step;
-    /// `None` if the weights have not changed since sampling.
+    /// The log-probability of each token of the chain under the sampling policy. `None` means that the weights have
+    /// not changed since sampling, so the current log-probabilities serve.
     pub old: Option<Vec<f32>>,
-    /// The log-probability of each token under the reference policy, if the loss has a divergence
-    /// term.
+    /// The log-probability of each token of the chain under the reference policy; `None` if the loss has no
+    /// divergence term.
     pub reference: Option<Vec<f32>>,
 }
 
 impl Sample {
-    /// The number of tokens of the chain.
+    /// Returns the number of tokens of the chain, without the prompt.
     pub(super) fn len(&self) -> usize {
         self.ids.len() - self.prompt
     }
@@ -46,33 +44,31 @@ impl Sample {
     }
 }
 
-/// The results of a forward and backward pass over samples.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
     pub gradients: Gradients,
-    /// The loss, a weighted sum over tokens.
     pub loss: f64,
-    /// The log-probabilities of each sample's tokens.
+    /// The log-probability of each token of the chain, for each sample.
     pub log_probs: Vec<Vec<f32>>,
-    /// The number of tokens whose importance ratio was clipped.
+    /// The number of tokens whose importance ratio was clipped, so that they have no gradient.
     pub clipped: usize,
-    /// The summed divergence from the policy that sampled the tokens, in nats (k3).
+    /// The divergence from the sampling policy, in nats by the k3 estimator, summed over tokens.
     pub kl_old: f64,
 }
 
-/// The trainer: a decoder with its optimiser.
 pub(super) struct Learner<'a> {
     decoder: &'a Decoder,
     frozen: Option<FrozenLayers>,
-    /// The number of tokens in the vocabulary. A head may have more rows, padding that no chain
-    /// uses.
+    /// The number of tokens in the vocabulary. The head may have more rows; these are padding and take no part in the
+    /// softmax.
     vocab: usize,
     micro_tokens: usize,
     pub optimizer: AdamW,
 }
 
 impl<'a> Learner<'a> {
-    /// Makes a trainer of `decoder`. Frozen layers, if there are some, are run by the engine.
+    /// Makes a trainer of `decoder`. If only the top layers are trained, the engine runs the frozen layers below
+    /// them.
     ///
     /// # Errors
     /// The engine refuses the weights of the frozen layers.
@@ -101,7 +97,7 @@ impl<'a> Learner<'a> {
         })
     }
 
-    /// Computes the log-probabilities of each chain's tokens, without gradients.
+    /// Returns the log-probability of each token of the samples' chains. No gradients are computed.
     ///
     /// # Errors
     /// A tensor operation fails, or the engine cannot run the frozen layers.
@@ -115,8 +111,8 @@ impl<'a> Learner<'a> {
         Ok(out)
     }
 
-    /// Computes the gradients of the samples' losses. `weights` has the weight of a token for each
-    /// sample.
+    /// Computes the gradients of the samples' losses. All tokens of a sample have the weight at its place in
+    /// `weights`.
     ///
     /// # Errors
     /// A tensor operation fails, or the engine cannot run the frozen layers.
@@ -150,7 +146,7 @@ impl<'a> Learner<'a> {
             pass.loss += f64::from(loss.to_scalar::<f32>()?);
             pass.gradients.add(self.decoder, &loss)?;
             for (token, &log_prob) in tokens.iter().zip(&found) {
-                // Computed again: the closure above runs on several threads and cannot count.
+                // The closure above runs on several threads and cannot count, so the loss is computed a second time.
                 let token = objective.loss(token, f64::from(log_prob));
                 pass.clipped += usize::from(token.clipped);
                 pass.kl_old += token.kl_old;
@@ -160,7 +156,7 @@ impl<'a> Learner<'a> {
         Ok(pass)
     }
 
-    /// Takes an optimiser step; returns the L2 norm of all gradients before clipping.
+    /// Takes one optimiser step with learning rate `rate`. Returns the L2 norm of all gradients before clipping.
     ///
     /// # Errors
     /// [`Error::Diverged`] if the norm or the loss is not finite.
@@ -168,8 +164,7 @@ impl<'a> Learner<'a> {
         let norm = pass
             .gradients
             .step(self.decoder, &mut self.optimizer, rate)?;
-        // The update is applied already, but nothing has been saved: the run can be resumed before
-        // it.
+        // The weights are changed already, but this update is not saved yet: a resumed run starts before it.
         if norm.is_finite() && pass.loss.is_finite() {
             Ok(norm)
         } else {
@@ -185,20 +180,20 @@ impl<'a> Learner<'a> {
         batches::parts((0..samples.len()).collect(), &lengths, self.micro_tokens)
     }
 
-    /// Returns the head without padding rows, `[vocab, hidden]`.
+    /// Returns the rows of the head that belong to tokens, `[vocab, hidden]`.
     fn head(&self) -> Result<Tensor> {
         Ok(self.decoder.head()?.narrow(0, 0, self.vocab)?)
     }
 
-    /// Returns the hidden states at the rows that predict the chains' tokens, and these tokens.
+    /// Returns the hidden states of the rows that predict tokens of the chains, and these tokens.
     fn hidden(&mut self, samples: &[&Sample], part: &[usize]) -> Result<(Tensor, Vec<u32>)> {
         let sequences: Vec<&[u32]> = part.iter().map(|&i| &samples[i].ids[..]).collect();
         let (ids, time) = batches::pad(&sequences);
         let (mut at, mut targets) = (Vec::new(), Vec::new());
         for (row, &i) in part.iter().enumerate() {
             let Sample { ids, prompt, .. } = samples[i];
-            // The row before a token predicts the token, so the last row of the prompt is included
-            // and the last row of the chain is not.
+            // The row before a token predicts it: rows start at the last row of the prompt and end before the last
+            // row of the chain.
             at.extend((prompt - 1..ids.len() - 1).map(|t| (row * time + t) as u32));
             targets.extend_from_slice(&ids[*prompt..]);
         }
@@ -208,8 +203,8 @@ impl<'a> Learner<'a> {
                 let width = self.decoder.config.hidden_size;
                 let mut values = Vec::new();
                 frozen.compute(&sequences, &mut |x| values.push(x))?;
-                // The engine returns the rows of all sequences without padding; the decoder wants
-                // them padded.
+                // The engine returns all rows without padding, but the decoder needs sequences padded to equal
+                // length.
                 let mut rows = vec![0f32; part.len() * time * width];
                 let mut from = values.as_slice();
                 for (row, sequence) in rows.chunks_mut(time * width).zip(sequences) {
@@ -226,7 +221,7 @@ impl<'a> Learner<'a> {
     }
 }
 
-/// Distributes the log-probabilities of a micro-batch to its samples.
+/// Splits the log-probabilities `found` of the micro-batch `part` and stores them at their samples in `out`.
 fn share(samples: &[&Sample], part: &[usize], found: &[f32], out: &mut [Vec<f32>]) {
     let mut found = found;
     for &i in part {

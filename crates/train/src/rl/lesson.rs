@@ -1,4 +1,4 @@
-//! The optimiser steps of an update, and the check that engine and trainer compute the same policy.
+//! The optimiser steps of one update, and the check that engine and trainer compute the same log-probabilities.
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -11,42 +11,40 @@ use super::objective::Objective;
 use super::rollout::Chain;
 use crate::{Error, Result};
 
-/// The first stream of random numbers for orders of samples, above the streams of the problems'
-/// orders.
+/// The first random stream for orders of samples. Lower streams of the same seed give the orders of problems.
 const ORDERS: u64 = 1 << 32;
 
-/// Figures of the optimiser steps of an update.
+/// The figures of an update's optimiser steps, for reports.
 #[derive(Debug, Default)]
 pub(super) struct Lesson {
-    /// The loss of each optimiser step.
     pub losses: Vec<f64>,
-    /// The L2 norm of all gradients of the last step.
+    /// The L2 norm of all gradients in the last step, before clipping.
     pub norm: f64,
-    /// The number of tokens whose importance ratio was clipped.
+    /// The number of tokens whose importance ratio was clipped, over all steps.
     pub clipped: usize,
-    /// The summed divergence from the policy that sampled the tokens, in nats (k3).
+    /// The divergence from the sampling policy, in nats by the k3 estimator, summed over all steps.
     pub kl_old: f64,
-    /// The number of tokens of chains, over all passes with gradients.
+    /// The number of tokens of chains in passes with gradients, counted once for each epoch.
     pub tokens: usize,
-    /// The number of tokens that the trainer read, prompts included.
+    /// The number of tokens that the trainer read, including prompts and passes without gradients.
     pub passed: u64,
-    /// The number of chains learnt from.
+    /// The number of chains with a gradient; all others are skipped.
     pub chains: usize,
-    /// The difference between the log-probabilities of engine and trainer.
     pub mismatch: Mismatch,
 }
 
-/// Differences between the engine's and the trainer's log-probabilities of steps, in nats.
+/// Differences between the engine's and the trainer's log-probabilities of steps, in nats. The steps are those of
+/// chains.
 #[derive(Debug, Default)]
 pub(super) struct Mismatch {
     sum: f64,
     steps: usize,
-    /// The largest absolute difference of a step; infinite or NaN values are kept.
+    /// The largest absolute difference; NaN once a difference was NaN.
     pub max: f64,
 }
 
 impl Mismatch {
-    /// Adds the differences of a chain; `found` has the trainer's log-probability of each token.
+    /// Adds the differences of the steps of `chain`, given the trainer's log-probability of each token in `found`.
     fn add(&mut self, chain: &Chain, found: &[f32]) {
         let mut found = found;
         for step in &chain.steps {
@@ -55,7 +53,7 @@ impl Mismatch {
             let difference = (sum - step.log_prob).abs();
             self.sum += difference;
             self.steps += 1;
-            // NaN compares as "not greater", so without this test a NaN would pass as agreement.
+            // A comparison with NaN is false, so without `is_nan` a NaN would pass as agreement.
             if difference > self.max || difference.is_nan() {
                 self.max = difference;
             }
@@ -63,12 +61,12 @@ impl Mismatch {
         }
     }
 
-    /// Returns the mean absolute difference; 0 without steps.
+    /// Returns the mean absolute difference, or 0 if there were no steps.
     pub(super) fn mean(&self) -> f64 {
         self.sum / self.steps.max(1) as f64
     }
 
-    /// Refuses to learn if a difference is above `bound`.
+    /// Returns an error unless the largest difference is at most `bound`.
     fn check(&self, bound: f64, update: usize) -> Result<()> {
         if self.max <= bound {
             Ok(())
@@ -83,11 +81,12 @@ impl Mismatch {
 }
 
 impl Lesson {
-    /// Learns from the groups of `batch`, for an update of this number, from 1. `references` has
-    /// the starting policy's log-probabilities of each chain, in the order of the groups.
+    /// Takes the optimiser steps for the groups of `batch`. Updates are counted from 1. `references` has the starting
+    /// policy's log-probabilities of each chain in the order of groups; it is empty if the loss has no divergence
+    /// term.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] before the first optimiser step; [`Error::Diverged`] if a loss is not
+    /// [`Error::Mismatch`] before the first optimiser step, [`Error::Diverged`] if a loss or a gradient is not
     /// finite.
     pub(super) fn learn(
         learner: &mut Learner<'_>,
@@ -108,8 +107,8 @@ impl Lesson {
         };
         let several = training.epochs > 1 || samples.len() > training.batch;
         if several {
-            // The old log-probabilities come from the trainer too, not from the engine: then an
-            // importance ratio is exactly 1 until the weights change.
+            // The trainer computes the old log-probabilities itself. The engine's differ by rounding, and the first
+            // importance ratios would not be exactly 1.
             let learnt: Vec<&Sample> = counting.iter().map(|&i| &samples[i]).collect();
             let old = learner.log_probs(&learnt)?;
             lesson.passed += read(&learnt);
@@ -127,8 +126,7 @@ impl Lesson {
             for part in parts(training, samples.len(), update, epoch) {
                 let lengths: Vec<usize> = part.iter().map(|&i| samples[i].len()).collect();
                 let longest = recipe.generator.max_chain_tokens;
-                // Weights are over all chains of the part, those without gradients included: a
-                // chain without signal still counts in the mean.
+                // The averages count all chains of the part: a chain without a gradient still counts in the mean.
                 let weights = recipe.algorithm.average.weights(&lengths, longest);
                 let weighed = part.into_iter().zip(weights);
                 let (which, weights): (Vec<usize>, Vec<f64>) = weighed
@@ -139,7 +137,7 @@ impl Lesson {
                 }
                 let learnt: Vec<&Sample> = which.iter().map(|&i| &samples[i]).collect();
                 let pass = learner.pass(&learnt, &weights, &objective)?;
-                // With a single step, its own forward pass gives the log-probabilities before the
+                // A single step needs no separate pass: its forward pass gives the log-probabilities before the
                 // update.
                 if !several {
                     for (&i, found) in which.iter().zip(&pass.log_probs) {
@@ -159,7 +157,7 @@ impl Lesson {
     }
 }
 
-/// Returns all chains of the batch's groups, as the trainer reads them and as they were sampled.
+/// Returns the chains of all groups twice, in the same order: as samples for the trainer, and as they were sampled.
 fn samples<'b>(
     recipe: &Recipe,
     batch: &'b Batch,
@@ -182,22 +180,21 @@ fn samples<'b>(
     (samples, chains)
 }
 
-/// Whether a sample has a gradient. Without advantages, only the divergence from the reference has
-/// one.
+/// Returns whether the loss of a sample has a gradient. If all advantages are 0, only the divergence term has one.
 fn has_gradient(recipe: &Recipe, sample: &Sample) -> bool {
     let has_signal = sample.advantages.iter().any(|&a| a != 0.0);
     !sample.advantages.is_empty() && (recipe.kl > 0.0 || has_signal)
 }
 
-/// Returns the samples of each optimiser step of an epoch, in an order that depends on seed, update
-/// and epoch.
+/// Returns the indices of the samples for each optimiser step of an epoch. The order depends only on seed, update and
+/// epoch.
 fn parts(
     training: &crate::tune::Recipe,
     samples: usize,
     update: usize,
     epoch: usize,
 ) -> Vec<Vec<usize>> {
-    // Shuffled, so that the chains of a group are spread over the optimiser steps.
+    // Shuffling spreads the chains of a group over the optimiser steps.
     let mut order: Vec<usize> = (0..samples).collect();
     let mut rng = ChaCha8Rng::seed_from_u64(training.seed);
     rng.set_stream(ORDERS + (update * training.epochs + epoch) as u64);
@@ -206,7 +203,7 @@ fn parts(
     parts.map(<[usize]>::to_vec).collect()
 }
 
-/// The number of tokens that a pass over samples reads.
+/// Returns the number of tokens of all samples, prompts included.
 fn read(samples: &[&Sample]) -> u64 {
     samples.iter().map(|sample| sample.ids.len() as u64).sum()
 }

@@ -1,4 +1,4 @@
-//! The log of a run, `OUT/work/log.jsonl`: a JSON object for each update and each measurement.
+//! The log of a run, `OUT/work/log.jsonl`. A line is a JSON object with the figures of an update or of a measurement.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,8 +17,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the log in the folder `work`. When resuming after `done` updates, only the lines of
-    /// these updates are kept, since later updates are made again. `None` starts an empty log.
+    /// Opens the log in the folder `work`. A run that resumes after `done` updates repeats all later ones, so only
+    /// the lines of the first `done` updates are kept. `None` starts an empty log.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -31,7 +31,7 @@ impl Log {
         let kept: String = before
             .lines()
             .filter(|line| {
-                // The last line of a crashed run may be cut; such a line is dropped.
+                // The last line of a crashed run may be cut off; a line that is not valid JSON is dropped.
                 let line: Option<Value> = serde_json::from_str(line).ok();
                 let update = line.and_then(|line| line["update"].as_u64());
                 done.zip(update)
@@ -44,7 +44,7 @@ impl Log {
         Ok(Self { path, file })
     }
 
-    /// Appends `entry` as a line, with its `kind`.
+    /// Appends `entry` as a JSON line, with the extra field `kind`.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,45 +1,44 @@
-//! The loss of a token: the clipped surrogate of PPO (1707.06347) and the divergence from a
-//! reference policy.
+//! The loss of a token: the clipped surrogate of PPO (arXiv 1707.06347), and a divergence from a reference policy.
 
-/// The settings of the loss that are the same for all tokens.
+/// The settings of the loss, equal for all tokens of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
-    /// The clipping of importance ratios: to the range from `1 - clip.0` to `1 + clip.1`.
+    /// The allowed range of importance ratios, `1 - clip.0` to `1 + clip.1`.
     pub clip: (f64, f64),
-    /// The coefficient of the divergence from the reference policy.
+    /// The coefficient of the divergence from the reference policy; 0 ignores the reference.
     pub kl: f64,
 }
 
-/// A sampled token with everything that its loss needs, except the log-probability under the
-/// current policy.
+/// The inputs of a sampled token's loss. The log-probability under the current policy is a separate argument of
+/// [`Objective::loss`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Token {
-    /// The weight of the token's loss.
+    /// The factor of the loss, from [`Average::weights`](super::Average::weights).
     pub weight: f64,
-    /// The advantage: the reward from here on, compared with the other chains of the group.
+    /// The advantage of the token's step; a positive advantage makes the token more probable.
     pub advantage: f64,
-    /// The log-probability when the token was sampled; `None` if the policy has not changed since.
+    /// The log-probability under the sampling policy; `None` means that the policy has not changed since.
     pub old: Option<f64>,
-    /// The log-probability under the reference policy; `None` leaves the divergence term out.
+    /// The log-probability under the reference policy; `None` drops the divergence term.
     pub reference: Option<f64>,
 }
 
-/// The loss of a token, its derivative and its parts.
+/// The loss of a token, the derivative that training needs, and figures for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TokenLoss {
-    /// The loss, multiplied by the token's weight.
+    /// The loss, multiplied by [`Token::weight`].
     pub loss: f64,
     /// The derivative of `loss` by the log-probability under the current policy.
     pub slope: f64,
-    /// Whether the ratio was clipped; the surrogate then has no gradient.
+    /// True if the ratio was clipped, so that the surrogate has no gradient.
     pub clipped: bool,
-    /// The k3 estimate of the divergence from the policy that sampled the token, in nats.
+    /// The divergence from the sampling policy at this token, in nats by [`k3`].
     pub kl_old: f64,
 }
 
-/// Returns the k3 estimate (Schulman, "Approximating KL divergence") of the divergence of `policy`
-/// from `other`, from the log-probabilities of a token sampled by `policy`:
-/// `other / policy - log(other / policy) - 1`. The estimate is never negative and unbiased.
+/// Returns an estimate of the divergence of `policy` from `other`, in nats: `other / policy - log(other / policy) -
+/// 1`. The arguments are log-probabilities of a token that `policy` sampled. The estimate is unbiased and never
+/// negative (k3 in Schulman, "Approximating KL divergence").
 #[must_use]
 pub fn k3(policy: f64, other: f64) -> f64 {
     let difference = other - policy;
@@ -47,8 +46,8 @@ pub fn k3(policy: f64, other: f64) -> f64 {
 }
 
 impl Objective {
-    /// Returns the loss of `token` if its log-probability is `log_prob`:
-    /// `weight * (kl * k3 - min(ratio A, clip(ratio) A))`.
+    /// Returns the loss `weight * (kl * k3 - min(ratio A, clip(ratio) A))` of `token`, where `log_prob` is its
+    /// log-probability under the current policy.
     #[must_use]
     pub fn loss(&self, token: &Token, log_prob: f64) -> TokenLoss {
         let old = token.old.unwrap_or(log_prob);
@@ -56,10 +55,10 @@ impl Objective {
         let a = token.advantage;
         let free = ratio * a;
         let bounded = ratio.clamp(1.0 - self.clip.0, 1.0 + self.clip.1) * a;
-        // `min` clips only where clipping lowers the gain: an update may always undo a bad change.
+        // `min` clips a ratio only where that lowers the gain, so an update can always undo a bad change.
         let clipped = bounded < free;
         let mut loss = -free.min(bounded);
-        // The derivative of exp is exp, so the slope of an unclipped ratio is the ratio itself.
+        // The derivative of `ratio` by `log_prob` is `ratio`, so the slope of the unclipped term is `-ratio A`.
         let mut slope = if clipped { 0.0 } else { -free };
         if let Some(reference) = token.reference {
             loss += self.kl * k3(log_prob, reference);
@@ -69,7 +68,7 @@ impl Objective {
             loss: token.weight * loss,
             slope: token.weight * slope,
             clipped,
-            // The old policy sampled the token, so it takes the first place.
+            // The first argument of `k3` is the policy that sampled the token.
             kl_old: k3(old, log_prob),
         }
     }

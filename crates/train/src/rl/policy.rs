@@ -1,4 +1,4 @@
-//! The policy: the engine's copy of the trained weights, with which chains are sampled.
+//! The policy in the inference engine: a copy of the trained weights, which samples chains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use beamgen_search::GeneratorConfig;
 use crate::Result;
 use crate::tune::{Decoder, export};
 
-/// A generator whose weights follow a decoder's, in float32 like the decoder.
+/// A generator whose weights are float32 copies of a decoder's.
 pub(super) struct Policy {
     parts: Parts,
     model: Arc<Model>,
     generator: LmGenerator,
 }
 
-/// The parts of a policy that stay the same when the weights change.
+/// The parts that every model of the policy uses, whatever its trained weights.
 struct Parts {
     tokenizer: Arc<Tokenizer>,
     writing: GeneratorConfig,
-    /// The tensors that are not trained, under their names in the model family.
+    /// The tensors of the checkpoint that the decoder does not train, by their names in the model family.
     untrained: BTreeMap<String, Tensor>,
     pool: ThreadPool,
 }
 
 impl Policy {
-    /// Makes a generator of the weights that `decoder` has now, and of the checkpoint's weights
-    /// that are not trained.
+    /// Makes a generator with the current weights of `decoder`, and with the checkpoint's weights for all that
+    /// `decoder` does not train.
     ///
     /// # Errors
     /// The engine or the generator refuses the checkpoint.
@@ -61,18 +61,18 @@ impl Policy {
         })
     }
 
-    /// Replaces the weights by the decoder's. Cached keys and values are dropped: they belong to
-    /// the old weights.
+    /// Copies the current weights of `decoder` into a new model. The caches of keys and values are dropped, since old
+    /// weights computed them.
     ///
     /// # Errors
-    /// The errors of [`new`](Self::new).
+    /// The engine or the generator refuses the model.
     pub(super) fn follow(&mut self, decoder: &Decoder) -> Result<()> {
         (self.model, self.generator) = self.parts.generator(decoder)?;
         Ok(())
     }
 
-    /// Makes another engine of the current weights, on the same threads. Later calls of
-    /// [`follow`](Self::follow) do not change it.
+    /// Makes an engine with the current weights and the same threads. A later [`follow`](Self::follow) does not
+    /// change its weights.
     ///
     /// # Errors
     /// The engine refuses the model.
@@ -80,14 +80,13 @@ impl Policy {
         self.parts.engine(&self.model)
     }
 
-    /// The generator that samples chains.
     pub(super) fn generator(&mut self) -> &mut LmGenerator {
         &mut self.generator
     }
 }
 
 impl Parts {
-    /// Builds a model with the weights of `decoder`, and a generator on top.
+    /// Builds a model with the current weights of `decoder`, and a generator that samples from it.
     fn generator(&self, decoder: &Decoder) -> Result<(Arc<Model>, LmGenerator)> {
         let mut tensors = self.untrained.clone();
         for (name, tensor) in decoder.tensors()? {
@@ -97,7 +96,7 @@ impl Parts {
         }
         let weights = Weights::from_tensors(tensors)?;
         let config = decoder.config.clone();
-        // All models share a pool: starting threads for each update would cost time.
+        // All models share one pool, because each update builds a model and starting threads takes time.
         let model = Model::with_pool(config, &weights, WeightType::Auto, &self.pool)?;
         let model = Arc::new(model);
         let (tokenizer, writing) = (Arc::clone(&self.tokenizer), self.writing.clone());

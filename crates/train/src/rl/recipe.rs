@@ -1,5 +1,5 @@
-//! The hyperparameters of reinforcement learning: all that decides the bytes of a run's output,
-//! except checkpoint and problems.
+//! The hyperparameters of reinforcement learning. Together with the checkpoint, the problems and the reward model
+//! they decide a run's output.
 
 use std::str::FromStr;
 
@@ -10,30 +10,29 @@ use super::rollout::Plan;
 use super::{Algorithm, Credit};
 use crate::{Error, Result, named, tune};
 
-/// The source of a chain's reward.
+/// The source of a chain's reward; `prm` and `both` need a reward model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reward {
-    /// 1 if the chain's answer is right, otherwise 0. A chain that was cut at a limit is unfinished
-    /// and earns 0.
+    /// The reward is 1 if the chain ended by itself with the right answer, else 0.
     #[default]
     Outcome,
-    /// The scores of the chain's steps by a reward model, as [`Credit`] turns them into rewards.
-    /// The steps of an unfinished chain count as scored 0.
+    /// The rewards are those of [`Credit`], from a reward model's scores of the steps. An unfinished chain has no
+    /// scores, so its steps count as scored 0.
     Prm,
-    /// Outcome and step scores, combined by [`shaped`](super::advantage::shaped).
+    /// The advantages of outcome and of step scores are combined by [`shaped`](super::advantage::shaped).
     Both,
 }
 
 impl Reward {
-    /// All sources with their names in settings.
+    /// All sources with their names in settings and on the command line.
     pub const ALL: [(&'static str, Self); 3] = [
         ("outcome", Self::Outcome),
         ("prm", Self::Prm),
         ("both", Self::Both),
     ];
 
-    /// Whether the reward needs a reward model.
+    /// Returns whether the reward needs step scores, and thus a reward model.
     #[must_use]
     pub fn scores(self) -> bool {
         self != Self::Outcome
@@ -48,53 +47,51 @@ impl FromStr for Reward {
     }
 }
 
-/// The hyperparameters of a run. Two runs with the same recipe, problems, reward model and weights
-/// write the same bytes on the same kind of machine.
+/// The hyperparameters of a run. Runs with equal recipes, problems, reward models and weights write equal bytes on
+/// the same kind of machine.
 ///
-/// An *update* samples a batch of groups and takes the optimiser steps on this batch that
-/// `training` describes.
+/// An *update* samples a batch of groups and then takes the optimiser steps on this batch; `training` describes these
+/// steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// The algorithm, a row of [`Algorithm::ALL`].
+    /// The algorithm: its rules for advantages, averages and clipping.
     pub algorithm: Algorithm,
-    /// The source of a chain's reward.
+    /// The source of the rewards; [`Reward::Outcome`] needs no reward model.
     pub reward: Reward,
-    /// The rule that turns step scores into step rewards.
+    /// The rule that turns step scores into step rewards; unused with [`Reward::Outcome`].
     pub credit: Credit,
-    /// The name of the reward model, so that a run is not resumed with another; `None` without a
-    /// reward model.
+    /// The name of the reward model, `None` without one. A run cannot be resumed with another reward model.
     pub prm: Option<String>,
-    /// The weight of the reward model's advantages, where outcomes count too.
+    /// The factor of the reward model's advantages with [`Reward::Both`].
     pub prm_weight: f64,
-    /// The number of chains of a problem. These chains share the prefill of its prompt.
+    /// The number of chains sampled for a problem; the group of their rewards gives the baseline.
     pub group: usize,
-    /// The number of problems of an update.
+    /// The number of problems of an update, one group each.
     pub problems: usize,
-    /// The number of updates of the run.
+    /// The number of updates after which the run is done.
     pub updates: usize,
     /// The coefficient of the divergence from the starting policy in the loss; 0 leaves it out.
     pub kl: f64,
-    /// The trained weights and the optimiser. `epochs` is the number of passes over an update's
-    /// chains, `batch` the number of chains of an optimiser step. The learning rate is a function
-    /// of the update.
+    /// The choice of trained weights and the optimiser. `epochs` counts passes over an update's chains, and `batch`
+    /// is the number of chains of an optimiser step. The learning rate changes with the update, not with the step.
     pub training: tune::Recipe,
-    /// The settings of the generator. Seed, sampling settings and answer markers are ignored: a run
+    /// The settings of the generator. The seed, the sampling settings and the answer markers are ignored: a run
     /// samples from the policy's own distribution, to the end of the text.
     pub generator: GeneratorConfig,
-    /// The number of steps after which a chain is cut.
+    /// The number of steps at which a chain is cut.
     pub max_steps: usize,
-    /// Whether a chain's last number counts as its answer if no answer is marked.
+    /// If true, a chain without a marked answer is judged by its last number.
     pub guesses: bool,
-    /// The largest allowed difference between the engine's and the trainer's log-probability of a
-    /// step, in nats.
+    /// The largest allowed difference between engine and trainer in the log-probability of a step, in nats. A larger
+    /// one stops the run.
     pub mismatch: f64,
     /// The number of updates between two measurements of the held-out problems.
     pub evaluate_every: usize,
-    /// The number of chains sampled for each held-out problem.
+    /// The number of chains sampled for each held-out problem; a greedy chain is decoded in addition.
     pub samples: usize,
-    /// The number of measurements in a row with a higher reward and a lower held-out accuracy after
-    /// which the run stops; 0 never stops it.
+    /// The number of consecutive measurements with a higher reward and a lower held-out accuracy at which the run
+    /// stops. 0 means never.
     pub patience: usize,
 }
 
@@ -132,10 +129,10 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// Checks that all settings are in their ranges.
+    /// Checks the range of each setting.
     ///
     /// # Errors
-    /// [`Error::Config`] with the name of the first wrong setting.
+    /// [`Error::Config`] names the first wrong setting.
     pub fn check(&self) -> Result<()> {
         let counts = [
             ("problems of an update", self.problems),
@@ -169,13 +166,13 @@ impl Recipe {
         generator.map_err(|error| Error::Config(error.to_string()))
     }
 
-    /// Returns the learning rate of an update, counted from 1.
+    /// Returns the learning rate of the optimiser steps of `update`, counted from 1.
     #[must_use]
     pub fn rate(&self, update: usize) -> f64 {
         self.training.rate(update, self.updates + 1)
     }
 
-    /// Makes a plan that samples `chains` chains of each problem.
+    /// Returns the plan for sampling `chains` chains of each problem.
     pub(super) fn plan(&self, chains: usize) -> Plan {
         Plan {
             writing: self.writing(),
@@ -186,14 +183,12 @@ impl Recipe {
         }
     }
 
-    /// Returns the settings of the generator for sampling: from the policy's own distribution, to
-    /// the end of the text.
+    /// Returns the generator's settings for sampling from the policy's own distribution until the end of the text.
     #[must_use]
     pub fn writing(&self) -> GeneratorConfig {
         GeneratorConfig {
             seed: self.training.seed,
-            // Any truncation of the distribution would sample other tokens than the
-            // log-probabilities of the loss assume.
+            // The loss assumes the untruncated distribution at temperature 1.
             sampling: SamplingSettings {
                 temperature: Some(1.0),
                 top_k: Some(0),
@@ -201,7 +196,7 @@ impl Recipe {
                 min_p: Some(0.0),
                 repetition_penalty: Some(1.0),
             },
-            // A chain has to learn to end by itself, so no marker may end it.
+            // A marker would end a chain for the policy, which has to learn to end chains itself.
             answer_markers: Vec::new(),
             ..self.generator.clone()
         }

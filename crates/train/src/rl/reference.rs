@@ -1,15 +1,15 @@
-//! Log-probabilities of chains under the starting policy, computed by the engine, which reads a
-//! prompt once for all chains of a group.
+//! The log-probabilities of sampled chains under the starting policy. The engine computes them and reads a prompt
+//! only once for all chains of a group.
 
 use beamgen_engine::{Append, Engine, SeqId, Want};
 
 use super::rollout::Group;
 use crate::Result;
 
-/// The largest number of logits in memory at a time (64 MiB of f32).
+/// The largest number of logits in memory at a time, 64 MiB of f32.
 const LOGITS: usize = 16 << 20;
 
-/// A part of a chain that is read in one call: the tokens to read, and the tokens that follow them.
+/// A piece of a chain: tokens to read in one call of the engine, and the token that follows each.
 struct Part<'a> {
     seq: SeqId,
     chain: usize,
@@ -17,18 +17,18 @@ struct Part<'a> {
     targets: &'a [u32],
 }
 
-/// Computes the log-probabilities of all tokens of the group's chains.
+/// Returns the log-probability of each token of the group's chains.
 ///
 /// # Errors
-/// The engine cannot run a batch.
+/// The engine cannot read the tokens.
 pub(super) fn log_probs(engine: &mut Engine, group: &Group) -> Result<Vec<Vec<f32>>> {
     let vocab = engine.model().config().vocab_size;
     let rows = (LOGITS / vocab).max(1);
     let Some((&last, before)) = group.prompt.split_last() else {
         return Ok(vec![Vec::new(); group.chains.len()]);
     };
-    // The last token of the prompt is read with each chain: its row predicts the chain's first
-    // token.
+    // The prompt is read without its last token. Each chain reads this token itself, since the row of this token
+    // predicts the chain's first token.
     let prompt = engine.create();
     engine.logits(&[Append {
         seq: prompt,
@@ -38,7 +38,7 @@ pub(super) fn log_probs(engine: &mut Engine, group: &Group) -> Result<Vec<Vec<f3
     let mut parts: Vec<Part<'_>> = Vec::new();
     let mut seqs = vec![prompt];
     for (chain, own) in group.chains.iter().enumerate() {
-        // All chains share the cache of the prompt.
+        // The fork lets all chains share the prompt's cache.
         let seq = engine.fork(prompt);
         seqs.push(seq);
         let mut read = last;
@@ -57,8 +57,8 @@ pub(super) fn log_probs(engine: &mut Engine, group: &Group) -> Result<Vec<Vec<f3
     let mut out = vec![Vec::new(); group.chains.len()];
     let mut from = 0;
     while from < parts.len() {
-        // A call may hold a sequence only once. All parts but a chain's last fill a whole call, so
-        // two parts of a chain never share a call.
+        // A call of the engine may contain a sequence only once. Two pieces of a chain are never in one call, because
+        // all pieces of a chain but the last fill a call.
         let mut to = from + 1;
         let mut held = parts[from].tokens.len();
         while to < parts.len() && held + parts[to].tokens.len() <= rows {

@@ -1,4 +1,4 @@
-//! Rewards of the chains of a group, and the advantages of their tokens.
+//! Rewards of the chains of a group, and advantages of their tokens.
 
 use super::advantage::{advantages, is_informative, shaped};
 use super::rollout::Group;
@@ -7,16 +7,16 @@ use super::{Recipe, Reward};
 /// A group's rewards and advantages.
 #[derive(Debug)]
 pub(super) struct Earned {
-    /// The reward of each chain.
+    /// The reward of each chain for reports, without length penalties.
     pub rewards: Vec<f64>,
-    /// The advantages of each chain's tokens.
+    /// The advantage of each token, for each chain of the group.
     pub advantages: Vec<Vec<f64>>,
-    /// Whether the chains have different rewards. A length penalty does not count.
+    /// True if the chains have different rewards, so that the group has a gradient. Length penalties do not count.
     pub informative: bool,
 }
 
 impl Earned {
-    /// Computes rewards and advantages as the recipe says.
+    /// Computes the rewards that `recipe` asks for, and the advantages of the tokens.
     pub(super) fn of(recipe: &Recipe, group: &Group) -> Self {
         let chains = group.chains.iter();
         let outcomes: Vec<Vec<f64>> = chains
@@ -41,7 +41,7 @@ impl Earned {
                 Reward::Both => right + recipe.prm_weight * recipe.credit.earned(&chain.scores()),
             })
             .collect();
-        // With both rewards, the outcome decides: a reward model nearly always differs a little.
+        // With both rewards only the outcome counts, because step scores nearly always differ a little.
         let informative = match recipe.reward {
             Reward::Prm => is_informative(&rewards),
             Reward::Outcome | Reward::Both => is_informative(&right),
@@ -59,7 +59,7 @@ impl Earned {
             }
             Reward::Prm => advantages(algorithm, &penalised(recipe, group, processes)),
             Reward::Both => {
-                // The two rewards get advantages separately: they have different scales.
+                // Each reward gets its own baseline and scale, because the two have different ranges.
                 let by_chain = advantages(algorithm, &penalised(recipe, group, outcomes));
                 let by_step = advantages(algorithm, &processes);
                 let both = by_chain.iter().zip(by_step).map(|(outcome, process)| {
@@ -85,7 +85,7 @@ impl Earned {
     }
 }
 
-/// Subtracts the length penalty, if the algorithm has one, from each chain's last reward.
+/// Subtracts the length penalty from the last reward of each chain, if the algorithm has a penalty.
 fn penalised(recipe: &Recipe, group: &Group, mut rewards: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     if recipe.algorithm.overlong {
         let limit = recipe.generator.max_chain_tokens;
@@ -98,12 +98,11 @@ fn penalised(recipe: &Recipe, group: &Group, mut rewards: Vec<Vec<f64>>) -> Vec<
     rewards
 }
 
-/// The fraction of the length limit in which the penalty grows: 4,096 of 20,480 tokens as
-/// published.
+/// The last fraction of the length limit, in which the penalty grows: 4,096 of 20,480 tokens in DAPO.
 const PART: f64 = 0.2;
 
-/// Returns the length penalty of a chain of `length` tokens, 0 to 1, if `limit` is the largest
-/// allowed length: DAPO's soft overlong punishment (2503.14476).
+/// Returns the length penalty, 0 to 1, of a chain with `length` of at most `limit` tokens: the soft overlong
+/// punishment of DAPO (arXiv 2503.14476).
 fn penalty(length: usize, limit: usize) -> f64 {
     let (length, limit) = (length as f64, limit as f64);
     let free = limit * (1.0 - PART);
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
     use beamgen_eval::Verdict;
 
-    /// Makes a chain of steps from their numbers of tokens and scores.
+    /// Makes a chain with one step for each pair of a number of tokens and a score.
     fn chain(right: bool, steps: &[(usize, f32)]) -> Chain {
         let total = steps.iter().map(|step| step.0).sum();
         Chain {

@@ -1,5 +1,5 @@
-//! Sampling of chains by the search: all problems of a batch in flight, the chains of a problem
-//! from one prefill of its prompt, their steps scored by the same scheduler.
+//! Sampling of chains with the search. The problems of a batch are searched together, the chains of a problem share
+//! the prefill of its prompt, and the search's scheduler has their steps scored.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -14,52 +14,45 @@ use beamgen_search::{
 
 use crate::{Error, Result};
 
-/// The largest number of problems in flight. It changes only the speed.
+/// The largest number of problems that are searched together. It affects only speed and memory.
 const IN_FLIGHT: usize = 64;
 
-/// The checkers that look for wrong steps in chains with right answers.
+/// The checkers that look for wrong steps in chains with the right answer.
 const CHECKERS: [&str; 2] = ["exact", "arithmetic"];
 
-/// A step of a sampled chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// The number of tokens of the step.
     pub tokens: usize,
-    /// The sum of the tokens' log-probabilities under the engine that sampled them, in nats.
+    /// The log-probability of the step's tokens under the engine that sampled them, in nats.
     pub log_prob: f64,
-    /// The score by the reward model, 0 to 1; `None` in unfinished chains and without a reward
-    /// model.
+    /// The reward model's score, 0 to 1; `None` without a reward model or in an unfinished chain.
     pub score: Option<f32>,
 }
 
-/// A sampled chain with its verdict against the reference answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Chain {
-    /// All sampled token ids, the end-of-text token included.
+    /// The sampled token ids; the last one may be the end-of-text token.
     pub tokens: Vec<u32>,
-    /// The steps, whose tokens add up to `tokens`. Tokens after the last step without text of their
-    /// own, such as the end of the text, belong to the last step.
+    /// The steps. Their numbers of tokens sum to the length of `tokens`: trailing tokens without text, such as the
+    /// end-of-text token, count to the last step.
     pub steps: Vec<Step>,
-    /// Whether the chain ended by itself, not at a limit.
+    /// True if the chain ended by itself, false if it was cut at a limit.
     pub finished: bool,
-    /// The comparison of the answer with the reference; [`Verdict::Different`] for an unfinished
-    /// chain.
+    /// The comparison of the answer with the reference answer; [`Verdict::Different`] for an unfinished chain.
     pub verdict: Verdict,
-    /// The number of steps with the text of an earlier step.
+    /// The number of steps whose text is that of an earlier step.
     pub repeated: usize,
-    /// Whether the answer is right although a checker proves a step wrong. Training does not use
-    /// this.
+    /// True if the answer is right but a checker proves a step wrong. Training ignores this.
     pub is_unsound: bool,
 }
 
 impl Chain {
-    /// Whether the answer certainly equals the reference.
+    /// Returns whether the answer is proved equal to the reference answer.
     pub(super) fn is_right(&self) -> bool {
         self.verdict == Verdict::Same
     }
 
-    /// Returns the fraction of unsound chains among those with right answers; `None` if no answer
-    /// is right.
+    /// Returns the fraction of right chains that are unsound; `None` without right chains.
     pub(super) fn unsound<'a>(chains: impl Iterator<Item = &'a Self>) -> Option<f64> {
         let (mut right, mut unsound) = (0_u32, 0_u32);
         for chain in chains.filter(|chain| chain.is_right()) {
@@ -69,7 +62,7 @@ impl Chain {
         (right > 0).then(|| f64::from(unsound) / f64::from(right))
     }
 
-    /// Returns the scores of all steps, 0 where a step has none.
+    /// Returns the score of each step; a step without a score counts as 0.
     pub(super) fn scores(&self) -> Vec<f32> {
         self.steps
             .iter()
@@ -78,40 +71,38 @@ impl Chain {
     }
 }
 
-/// The chains sampled for a problem.
+/// A prompt with the chains sampled for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Group {
-    /// The token ids of the prompt.
     pub prompt: Vec<u32>,
-    /// The chains, in the order of their random streams.
+    /// The chains, in the order of the search's chain numbers.
     pub chains: Vec<Chain>,
 }
 
-/// Sampled groups and their cost.
+/// The groups of a call of [`Plan::roll_out`], with their cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rollouts {
-    /// The groups, in the order of the problems.
+    /// The groups, in the order of the given problems.
     pub groups: Vec<Group>,
-    /// The number of sampled tokens.
+    /// The number of sampled tokens, those of cut chains included.
     pub tokens: u64,
-    /// The whole time in seconds.
+    /// The time of the call in seconds, including scoring and grading.
     pub seconds: f64,
-    /// The time of the reward model in seconds, a part of `seconds`.
+    /// The part of `seconds` in which the reward model ran.
     pub scoring: f64,
 }
 
-/// The settings by which chains are sampled.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// The settings of the generator.
+    /// The settings of the generator, with the seed of the random numbers.
     pub writing: GeneratorConfig,
-    /// Whether one greedy chain is decoded instead of sampled chains.
+    /// If true, one greedy chain of each problem is decoded instead.
     pub greedy: bool,
-    /// The number of chains of a problem.
+    /// The number of chains for each problem, the size of a group.
     pub chains: usize,
-    /// The number of steps after which a chain is cut.
+    /// The number of steps at which a chain is cut.
     pub max_steps: usize,
-    /// Whether a chain's last number counts as its answer if no answer is marked.
+    /// If true, a chain without a marked answer is judged by its last number.
     pub guesses: bool,
 }
 
@@ -123,8 +114,8 @@ impl Plan {
             Choose::Majority
         };
         Settings {
-            // Only the scores and the chains are used, not the search's choice of an answer; `Best`
-            // is the rule that makes the search score chains.
+            // The search's choice of an answer is ignored. `Choose::Best` is set because the search then scores the
+            // chains.
             search: SearchConfig {
                 strategy: if self.greedy {
                     StrategyKind::GREEDY
@@ -142,11 +133,11 @@ impl Plan {
         }
     }
 
-    /// Samples the chains of all problems. The random numbers of a problem depend only on its id
-    /// and its text.
+    /// Samples the chains of all problems; `scorer` scores their steps. The random numbers of a problem depend only
+    /// on the seed, its id and its text.
     ///
     /// # Errors
-    /// A model fails, or a problem's prompt is too long.
+    /// A model fails, or the prompt of a problem is too long.
     pub(super) fn roll_out(
         &self,
         generator: &mut LmGenerator,
@@ -168,7 +159,7 @@ impl Plan {
         };
         let summary = run(models, settings, problems, &mut |_| {}, &mut |result| {
             let index = result.index;
-            // Results come in the order of completion; groups must be in the order of problems.
+            // Problems finish in any order, but groups must be in the order of problems.
             results[index] = Some(result);
             ControlFlow::Continue(())
         })?;
@@ -203,13 +194,13 @@ impl Plan {
         for (i, node) in nodes.iter().enumerate() {
             let text = node.text.trim();
             match steps.last_mut() {
-                // A node without text is not a step, but its tokens were sampled and count.
+                // A node without text is not a step, but its tokens were sampled. The last step counts them.
                 Some(last) if text.is_empty() => {
                     last.tokens += node.tokens.len();
                     last.log_prob += f64::from(node.logprob);
                 }
                 _ => {
-                    // Repetition is a sign that a policy pads its chains for reward.
+                    // Repeated steps are counted because they suggest that the policy pads chains for reward.
                     let earlier = nodes[..i].iter();
                     repeated += usize::from(earlier.map(|n| n.text.trim()).any(|t| t == text));
                     steps.push(Step {
@@ -222,7 +213,7 @@ impl Plan {
         }
         let finished = end.finish.is_complete();
         let stated = end.answer.as_deref();
-        // An unfinished chain may contain a number by chance, so its answer does not count.
+        // The last number of an unfinished chain is there by chance, so it is not an answer.
         let given = stated.filter(|_| finished && (self.guesses || !end.is_guess));
         let reference = result.problem.answer.as_deref().unwrap_or_default();
         let verdict = given.map_or(Verdict::Different, |given| {

@@ -1,4 +1,4 @@
-//! A whole run of reinforcement learning, from a checkpoint and problems to a folder.
+//! A run of reinforcement learning, from a checkpoint and problems to a folder with the trained checkpoint.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -26,42 +26,41 @@ use crate::tune::{Decoder, export, work};
 use crate::write::create_folder;
 use crate::{Error, Result};
 
-/// The settings of a run.
+/// The inputs of a run, and how far to go.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The checkpoint to start from.
     pub from: Checkpoint,
-    /// The problems to learn from, with their answers.
+    /// The problems to train on; each needs an answer.
     pub problems: Vec<Problem>,
-    /// The problems that are only measured, with their answers.
+    /// The problems to measure the accuracy on; each needs an answer.
     pub held_out: Vec<Problem>,
-    /// The folder for the trained checkpoint; the state of the run is in its subfolder `work`.
+    /// The output folder of the trained checkpoint. Its subfolder `work` holds the state and the log.
     pub out: PathBuf,
-    /// The hyperparameters, part of the run's identity.
+    /// The hyperparameters. A resumed run must have the same.
     pub recipe: Recipe,
-    /// Whether the checkpoint is written in float32 instead of bfloat16.
+    /// True for a checkpoint in float32, false for bfloat16.
     pub float32: bool,
-    /// Whether to resume the run in `out`.
+    /// True to resume the run in `out`, which then must have equal settings. If false, an existing run is an error.
     pub resume: bool,
-    /// The number of updates after which this call saves the state and returns; `None` for all.
+    /// The number of updates of this call, after which the state is saved; `None` means all remaining.
     pub stop_after: Option<usize>,
 }
 
-/// The outcome of a call of [`run`].
+/// The reason why a call of [`run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ended {
-    /// All updates are done. The policy with the best measurement is written, taken after this
-    /// update.
+    /// All updates are done. The written checkpoint is the policy with the best measurement, which was made after
+    /// this update.
     Done(usize),
-    /// The held-out accuracy fell while the reward rose. The policy with the best measurement is
-    /// written, taken after this update.
+    /// The held-out accuracy fell while the reward rose. The written checkpoint is the policy with the best
+    /// measurement, which was made after this update.
     Fallen(usize),
-    /// The call stopped early, as requested; only the state is written.
+    /// `stop_after` updates are done. Only the state is written, no checkpoint.
     Paused,
 }
 
-/// The inputs that decide the bytes of a run's output. A folder can be resumed only with an equal
-/// identity.
+/// All inputs that decide a run's output. A folder can only be resumed with an equal identity.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Identity {
     kind: String,
@@ -93,11 +92,11 @@ impl Identity {
     }
 }
 
-/// Trains a generator by the rewards of its own chains. `scorer` is the reward model, `None` if the
-/// recipe rewards only outcomes.
+/// Trains a generator by the rewards of its own chains. `scorer` is the reward model, which is needed exactly if
+/// [`Reward::scores`](super::Reward::scores).
 ///
 /// # Errors
-/// The checkpoint, the problems or the recipe cannot be used, or `out` holds another run.
+/// The checkpoint, the problems or the recipe are unusable, `out` holds another run, or training fails.
 pub fn run(
     job: &Job,
     scorer: Option<&mut dyn Scorer>,
@@ -122,11 +121,11 @@ pub fn run(
         decoder.adapt(lora, recipe.training.seed)?;
     }
     let decoder = decoder;
-    // A head may have more rows than the tokenizer has tokens, which cannot be sampled.
+    // The head may have more rows than the tokenizer has tokens. The extra rows cannot be sampled.
     let vocab = tokenizer.len().min(config.vocab_size);
     let mut policy = Policy::new(&decoder, &weights, tokenizer, recipe.writing())?;
     let held_out = fitting(&mut policy, &job.held_out, "held-out problems", report)?;
-    // A problem in both sets would be learnt by heart, and the accuracy would measure memory.
+    // A problem in both sets would be memorised, and the accuracy would measure memory.
     let problems = apart(&job.problems, &held_out, report);
     let problems = fitting(&mut policy, &problems, "problems", report)?;
 
@@ -146,14 +145,14 @@ pub fn run(
         decoder.parameters()
     )));
 
-    // Before `restore`: the reference is the policy of the checkpoint, in resumed runs too.
+    // The reference is the checkpoint's policy, so the engine is made before `restore` changes the weights.
     let reference = policy.engine()?;
     let (_, for_frozen) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let training = &recipe.training;
     let mut learner = Learner::new(&decoder, &config, for_frozen, vocab, training)?;
     let files = Files::in_folder(&folder);
     let state = files.restore(&decoder, &mut learner.optimizer)?;
-    // The engine was loaded from the checkpoint, so it takes over the restored weights.
+    // The engine still has the weights of the checkpoint.
     if state.is_some() {
         policy.follow(&decoder)?;
     }
@@ -184,7 +183,7 @@ pub fn run(
     Ok(ended)
 }
 
-/// Returns the problems whose texts are not held out, and reports how many are left out.
+/// Returns the problems whose text is not among the held-out ones, and reports the number left out.
 fn apart(
     problems: &[Problem],
     held_out: &[Problem],
@@ -205,8 +204,7 @@ fn apart(
     free
 }
 
-/// Returns the problems whose prompts leave room in the model's context, and checks that each has
-/// an answer.
+/// Returns the problems whose prompts fit into the model's context, and checks that each of these has an answer.
 fn fitting(
     policy: &mut Policy,
     problems: &[Problem],
@@ -243,7 +241,7 @@ struct Run<'a> {
     decoder: &'a Decoder,
     learner: Learner<'a>,
     policy: Policy,
-    /// The engine with the weights of the starting policy.
+    /// The engine with the starting policy, from which the divergence is measured.
     reference: Engine,
     scorer: Option<&'a mut dyn Scorer>,
     problems: Vec<Problem>,
@@ -260,7 +258,7 @@ impl Run<'_> {
         let total = self.recipe.updates;
         let last = stop_after.map_or(total, |n| total.min(first + n));
         let mut saved = Instant::now();
-        // A measurement before training, against which the best policy is compared.
+        // The policy before training is measured too, since no update may improve it.
         if first == 0 {
             self.measure()?;
         }
@@ -271,8 +269,8 @@ impl Run<'_> {
             if measured {
                 self.measure()?;
             }
-            // A measurement changes the best policy and the rule for stopping, which must be saved
-            // with it.
+            // A measurement changes the best policy and the memory of early stopping, so the state is saved right
+            // after it.
             if saved.elapsed() > SAVE || measured || done == last {
                 let optimizer = &self.learner.optimizer;
                 self.files.save(self.decoder, optimizer, &self.state)?;
@@ -337,7 +335,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Computes the starting policy's log-probabilities of all chains that are learnt from.
+    /// Returns the starting policy's log-probabilities of all chains to train on.
     fn references(&mut self, batch: &Batch) -> Result<References> {
         let mut references = References::default();
         for (group, _) in &batch.groups {
@@ -354,17 +352,16 @@ impl Run<'_> {
     }
 }
 
-/// The starting policy's log-probabilities of an update's chains.
+/// The starting policy's log-probabilities of the chains of an update.
 #[derive(Default)]
 struct References {
-    /// The log-probabilities of each chain's tokens, in the order of the groups.
+    /// The log-probability of each token, for each chain in the order of groups.
     log_probs: Vec<Vec<f32>>,
-    /// The sum of `log pi - log pi_ref` over all tokens.
+    /// The sum of `log pi - log pi_ref` over all tokens, in nats.
     kl: f64,
     tokens: f64,
 }
 
-/// Runs `work`; returns its result and the time in seconds.
 fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     let began = Instant::now();
     let done = work()?;

@@ -1,4 +1,4 @@
-//! The saved state of a run, from which it resumes as if it had never been interrupted.
+//! The saved state of a run. A resumed run gives the result of an uninterrupted one.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,13 @@ use crate::optim::AdamW;
 use crate::tune::{Decoder, state};
 use crate::{Error, Result};
 
-/// The progress of a run, apart from weights and moments.
+/// The progress of a run. The weights and the moments of the optimiser are stored elsewhere.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
-    /// The number of updates done.
+    /// The number of finished updates; the next one has this number plus 1.
     pub updates: usize,
-    /// The number of problems taken from the stream of problems.
+    /// The number of problems taken from the endless stream of problems, which continues there.
     pub taken: usize,
-    /// The memory of the rule for early stopping.
     pub watch: Watch,
     /// Whether the run stopped because the held-out accuracy fell.
     pub stopped: bool,
@@ -31,7 +30,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Names the files in a `work` folder.
+    /// Returns the paths of the state files in the folder `work`.
     pub(super) fn in_folder(work: &Path) -> Self {
         Self {
             state: work.join("state.safetensors"),
@@ -39,10 +38,11 @@ impl Files {
         }
     }
 
-    /// Restores decoder and optimiser from the saved state; returns `None` if nothing is saved.
+    /// Restores decoder and optimiser from the saved state, and returns the progress. `None` means that no state is
+    /// saved.
     ///
     /// # Errors
-    /// The file is broken or belongs to another model.
+    /// The file is invalid or has the state of another model.
     pub(super) fn restore(
         &self,
         decoder: &Decoder,
@@ -53,11 +53,11 @@ impl Files {
         }
         let saved = state::load(&self.state, &decoder.device)?;
         decoder.restore(&saved)?;
-        // Optimiser steps and updates differ: an update may take several.
+        // The optimiser has its own count of steps, since an update may take several.
         optimizer.restore(&saved, self.count(&saved, "optimizer_steps")?);
         Ok(Some(State {
             updates: state::step(&self.state, &saved)?,
-            // The key of earlier versions, kept so that their runs can be resumed.
+            // Earlier versions wrote the number of taken problems under the key "drawn".
             taken: self.count(&saved, "drawn")?,
             watch: Watch {
                 best: state::number(&saved, "best")?,
@@ -80,7 +80,7 @@ impl Files {
         Ok(number as usize)
     }
 
-    /// Saves weights, moments and progress.
+    /// Saves the weights, the optimiser's moments and the progress in one file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -100,7 +100,7 @@ impl Files {
         state::save(&self.state, decoder, optimizer, at.updates, &numbers)
     }
 
-    /// Saves the current weights as the best ones.
+    /// Saves the current weights as those of the best measurement.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -108,10 +108,10 @@ impl Files {
         state::save_weights(&self.best, decoder)
     }
 
-    /// Restores the best weights.
+    /// Loads the weights of the best measurement into `decoder`.
     ///
     /// # Errors
-    /// The file is broken or belongs to another model.
+    /// The file is invalid or has the weights of another model.
     pub(super) fn take_best(&self, decoder: &Decoder) -> Result<()> {
         decoder.restore(&state::load(&self.best, &decoder.device)?)
     }

@@ -8,8 +8,8 @@ use super::lesson::Lesson;
 use super::report::Update;
 use super::rollout::Chain;
 
-/// Computes the figures of an update that follow from its chains and optimiser steps; all other
-/// figures are 0.
+/// Returns the figures of an update that its chains and optimiser steps decide. The caller fills in the others, such
+/// as times; they are 0 here.
 pub(super) fn tally(recipe: &Recipe, batch: &Batch, lesson: &Lesson) -> Update {
     let sum = |value: &dyn Fn(&Chain) -> f64| batch.chains().map(value).sum::<f64>();
     let chains = (batch.chains().count() as f64).max(1.0);
@@ -20,7 +20,7 @@ pub(super) fn tally(recipe: &Recipe, batch: &Batch, lesson: &Lesson) -> Update {
     let groups = batch.all().count();
     let informative = batch.all().filter(|(_, earned)| earned.informative).count();
     let rewards = batch.all().flat_map(|(_, earned)| &earned.rewards);
-    // Figures of optimiser steps are per token learnt from, all others over all sampled chains.
+    // Clipping and `kl_old` are per trained token; all other means are over all sampled chains.
     let learnt = lesson.tokens.max(1) as f64;
     Update {
         reward: rewards.sum::<f64>() / chains,

@@ -1,41 +1,40 @@
-//! The rule for early stopping: a run ends if the held-out accuracy falls while the reward rises, a
-//! sign that the policy exploits the reward.
+//! The rule for early stopping. A run ends if the held-out accuracy falls while the reward rises, because the policy
+//! then exploits the reward.
 
-/// The memory of the rule between measurements.
+/// The state of the rule between measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Watch {
     /// The highest held-out accuracy so far; `None` before the first measurement.
     pub best: Option<f64>,
-    /// The number of updates before the best measurement.
+    /// The number of updates that preceded the best measurement.
     pub best_update: usize,
-    /// The mean reward of the updates before the best measurement. A measurement before the first
-    /// update has none, so the first updates after it count instead.
+    /// The mean reward of the updates before the best measurement. For a measurement before the first update it is
+    /// the mean up to the next measurement.
     pub best_reward: Option<f64>,
-    /// The number of measurements in a row with a higher reward and a lower accuracy.
+    /// The number of consecutive measurements that found [`Found::Fallen`].
     pub fallen: usize,
-    /// The sum and the number of the rewards of updates since the last measurement.
+    /// The sum and the number of updates' rewards since the last measurement.
     pub since: (f64, usize),
 }
 
-/// The result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The best accuracy so far.
     Best,
-    /// The accuracy is not the best, but the rule does not count it as a fall.
+    /// The accuracy is not the best, but the drop is small or the reward is not higher.
     Nothing,
-    /// The accuracy is below the best by more than its standard error, while the reward is higher.
+    /// The accuracy is more than one standard error below the best, and the reward is higher.
     Fallen,
 }
 
 impl Watch {
-    /// Adds an update's mean reward.
+    /// Records the mean reward of an update since the last measurement.
     pub(super) fn reward(&mut self, reward: f64) {
         self.since.0 += reward;
         self.since.1 += 1;
     }
 
-    /// Adds a measurement: the accuracy on `problems` problems after `update` updates.
+    /// Judges a measurement of `accuracy` on `problems` problems after `update` updates.
     pub(super) fn measured(&mut self, accuracy: f64, problems: usize, update: usize) -> Found {
         let (sum, count) = std::mem::take(&mut self.since);
         let reward = (count > 0).then(|| sum / count as f64);
@@ -46,8 +45,8 @@ impl Watch {
             return Found::Best;
         };
         let before = *self.best_reward.get_or_insert(reward.unwrap_or(f64::NAN));
-        // The binomial standard error with one answer per problem: samples of a problem are not
-        // independent, so counting them all would make the error too small.
+        // The binomial standard error counts each problem once. The samples of a problem are not independent, so
+        // counting them all would make the error too small.
         let error = (best * (1.0 - best) / problems.max(1) as f64).sqrt();
         if accuracy < best - error && reward.is_some_and(|reward| reward > before) {
             self.fallen += 1;

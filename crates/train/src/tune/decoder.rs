@@ -1,5 +1,5 @@
-//! The trainable decoder in candle (Llama, Mistral, Qwen2, Qwen3, Phi-3). Weights and configuration
-//! are those that the engine reads.
+//! The trainable decoder in candle, for Llama, Mistral, Qwen2, Qwen3 and Phi-3. Weights and configuration are read by
+//! the engine's loader.
 
 mod adapters;
 mod fresh;
@@ -19,31 +19,30 @@ use crate::ops;
 use crate::{Error, Result};
 
 pub(super) const EMBEDDING: &str = "model.embed_tokens.weight";
-/// The language-model head, in checkpoints where the head is not tied to the embedding.
+/// The language-model head. Checkpoints with a head tied to the embedding lack this tensor.
 pub(super) const HEAD: &str = "lm_head.weight";
 const NORM: &str = "model.norm.weight";
 
-/// The input of a decoder.
+/// The input of a decoder, which depends on its frozen layers.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Token ids `[batch * time]`, for a decoder whose layers are all trained.
+    /// Token ids `[batch * time]`, which require that no layer is frozen.
     Tokens(&'a [u32]),
-    /// Hidden states `[batch * time, hidden]` that enter the first trained layer.
+    /// Hidden states `[batch * time, hidden]`, the output of the last frozen layer.
     Hidden(&'a Tensor),
 }
 
-/// The trained layers of a decoder with the final norm and, for a generator, the language-model
-/// head. Weights have their Hugging Face names, except that queries, keys and values are one
-/// matrix, and gate and up are one matrix.
+/// The trained layers of a decoder, the final norm and, for a generator, the language-model head. Tensors have their
+/// Hugging Face names, with two fused matrices: queries, keys and values in one, gate and up in another.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The configuration of the whole model, frozen layers included.
+    /// The configuration of the whole model, which counts the frozen layers too.
     pub config: ModelConfig,
-    /// The number of frozen layers below the trained ones; their weights are not loaded.
+    /// The number of frozen layers at the bottom, whose weights are not loaded.
     frozen: usize,
     vars: BTreeMap<String, Var>,
     fixed: BTreeMap<String, Tensor>,
-    /// The adapters of each matrix, one for each part of a fused matrix.
+    /// The adapters by the name of their fused matrix, one for each matrix that is stacked in it.
     adapters: BTreeMap<String, Vec<Adapter>>,
     cos: Arc<Vec<f32>>,
     sin: Arc<Vec<f32>>,
@@ -55,12 +54,11 @@ fn layer(i: usize, name: &str) -> String {
 }
 
 impl Decoder {
-    /// Loads the trained part of a checkpoint's decoder, for sequences of at most `longest` tokens.
-    /// With `generator`, the language-model head is loaded too.
+    /// Loads the trained layers of a checkpoint, for sequences of at most `longest` tokens. If `generator` is true,
+    /// the language-model head is loaded too.
     ///
     /// # Errors
-    /// A tensor is missing or has another shape, or `trained.top` is not below the number of
-    /// layers.
+    /// A tensor is missing or has a wrong shape, or `trained.top` is not below the number of layers.
     pub fn load(
         config: ModelConfig,
         weights: &Weights,
@@ -78,7 +76,7 @@ impl Decoder {
                 )));
             }
         };
-        // Angles are f64 until the cosine is taken: f32 products lose digits at late positions.
+        // Angles are f64, because f32 products lose digits at late positions.
         let frequencies = config.rope.frequencies(config.head_dim);
         let factor = config.rope.attention_factor();
         let table = |f: fn(f64) -> f64| {
@@ -96,8 +94,8 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// Makes a decoder without tensors. `tables` are the cosines and sines of the angles of all
-    /// positions, `[longest, pairs]`.
+    /// Makes a decoder without tensors. `tables` are the cosines and the sines of the rotary angles, `[longest,
+    /// pairs]` each.
     fn empty(
         config: ModelConfig,
         frozen: usize,
@@ -123,8 +121,7 @@ impl Decoder {
         if whole {
             self.put(EMBEDDING.into(), &tokens(EMBEDDING)?)?;
         } else if generator && c.tie_word_embeddings {
-            // A tied head is needed for the loss, but frozen: training it would also change the
-            // input of the frozen layers.
+            // The loss needs a tied head, but training it would also change the input of the frozen layers.
             self.fixed.insert(EMBEDDING.into(), tokens(EMBEDDING)?);
         }
         if generator && !c.tie_word_embeddings {
@@ -132,8 +129,8 @@ impl Decoder {
         }
         let mut vectors = vec![(NORM.into(), c.hidden_size)];
         for i in self.frozen..c.num_hidden_layers {
-            // One product for q, k and v (and one for gate and up) is faster than one per matrix;
-            // `tensors` splits them again.
+            // One product for queries, keys and values is faster than three; the same holds for gate and up.
+            // `tensors` splits the fused matrices again.
             for (fused, parts, inputs, bias) in matrices(&c) {
                 for (suffix, inputs) in [("weight", Some(inputs)), ("bias", None)] {
                     if suffix == "bias" && !bias {
@@ -167,22 +164,21 @@ impl Decoder {
         Ok(())
     }
 
-    /// The number of layers below the trained ones.
+    /// Returns the number of layers at the bottom that are not trained.
     pub fn frozen(&self) -> usize {
         self.frozen
     }
 
-    /// Returns the trained tensors with their names, in alphabetical order.
+    /// Returns the trained tensors in alphabetical order of their names.
     pub fn vars(&self) -> impl Iterator<Item = (&str, &Var)> + Clone {
         self.vars.iter().map(|(name, var)| (name.as_str(), var))
     }
 
-    /// The number of trained values, over all tensors.
+    /// Returns the number of trained values, summed over all tensors.
     pub fn parameters(&self) -> usize {
         self.vars.values().map(|var| var.elem_count()).sum()
     }
 
-    /// Returns a trained or frozen tensor by its name.
     pub(super) fn tensor(&self, name: &str) -> Option<&Tensor> {
         let var = self.vars.get(name).map(Var::as_tensor);
         var.or_else(|| self.fixed.get(name))
@@ -193,18 +189,18 @@ impl Decoder {
             .ok_or_else(|| candle_core::Error::Msg(format!("missing tensor {name}")).into())
     }
 
-    /// The language-model head, `[vocab, hidden]`; the embedding if the two are tied.
+    /// Returns the language-model head `[vocab, hidden]`, which is the embedding if the two are tied.
     pub(crate) fn head(&self) -> Result<&Tensor> {
         self.tensor(HEAD).map_or_else(|| self.expect(EMBEDDING), Ok)
     }
 
     /// Whether the language-model head is trained.
     pub(crate) fn trains_head(&self) -> bool {
-        // A trained embedding that is tied to the head trains the head too.
+        // A trained embedding is also the head if the two are tied.
         self.vars.contains_key(HEAD) || self.vars.contains_key(EMBEDDING)
     }
 
-    /// Sets every trained tensor to its value in a saved state.
+    /// Sets every trained tensor to the value in a saved state, which must contain all of them.
     pub(crate) fn restore(&self, state: &HashMap<String, Tensor>) -> Result<()> {
         for (name, var) in &self.vars {
             let saved = state.get(name).ok_or_else(|| {
@@ -215,12 +211,11 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns the hidden states after the final norm at the rows `at`, `[at, hidden]`, for padded
-    /// sequences of `time` tokens each. Without `at`, all rows are returned. In the last layer,
-    /// everything after attention is computed only for the rows `at`.
+    /// Returns the hidden states after the final norm, `[at, hidden]`, for sequences that are padded to `time`
+    /// tokens. `at` selects rows; `None` returns all. For rows outside `at`, the last layer computes only attention.
     ///
     /// # Errors
-    /// A tensor operation fails.
+    /// The input does not fit the decoder, or a tensor operation fails.
     pub fn forward(&self, input: Input<'_>, time: usize, at: Option<&[u32]>) -> Result<Tensor> {
         let c = &self.config;
         let mut x = match input {
@@ -232,7 +227,7 @@ impl Decoder {
         };
         let at = at.map(|at| Tensor::new(at, &self.device)).transpose()?;
         for i in self.frozen..c.num_hidden_layers {
-            // Pre-norm blocks: each adds its output to the residual stream `x`.
+            // Pre-norm blocks: attention and MLP each add their output to the residual stream `x`.
             let h = self.norm(&x, &layer(i, "input_layernorm"))?;
             let qkv = self.linear(&h, &layer(i, "self_attn.qkv_proj"))?;
             let qkv = self.norm_heads(i, qkv)?;
@@ -240,7 +235,7 @@ impl Decoder {
             if i + 1 == c.num_hidden_layers
                 && let Some(at) = &at
             {
-                // No later layer reads the other rows, so the last MLP need not compute them.
+                // No later layer reads the other rows, so the last MLP skips them.
                 a = a.index_select(at, 0)?;
                 x = x.index_select(at, 0)?;
             }
@@ -267,21 +262,20 @@ impl Decoder {
         Ok(ops::attention(qkv, attention)?)
     }
 
-    /// Normalises queries and keys head by head (Qwen3); other families pass through.
+    /// Normalises queries and keys head by head if the family does so, as Qwen3.
     fn norm_heads(&self, i: usize, qkv: Tensor) -> Result<Tensor> {
         let c = &self.config;
         if !c.qk_norm {
             return Ok(qkv);
         }
         let (q, kv) = (c.num_attention_heads, c.num_key_value_heads);
-        // Only queries and keys are normalised; values pass unchanged.
         let values = qkv.narrow(1, (q + kv) * c.head_dim, kv * c.head_dim)?;
         let queries = self.normed(&qkv, 0..q, &layer(i, "self_attn.q_norm"))?;
         let keys = self.normed(&qkv, q..q + kv, &layer(i, "self_attn.k_norm"))?;
         Ok(Tensor::cat(&[&queries, &keys, &values], 1)?)
     }
 
-    /// Normalises some heads of `[rows, heads * head_dim]`, each by itself.
+    /// Normalises the given heads of the rows `[rows, heads * head_dim]`, each head separately.
     fn normed(&self, qkv: &Tensor, heads: Range<usize>, name: &str) -> Result<Tensor> {
         let (rows, width) = (qkv.dim(0)?, self.config.head_dim);
         let part = qkv.narrow(1, heads.start * width, heads.len() * width)?;
@@ -299,8 +293,8 @@ impl Decoder {
         Ok(ops::rms_norm(x, weight, self.config.rms_norm_eps)?)
     }
 
-    /// Returns `x W^T + b` with the tensors `NAME.weight` and, if it exists, `NAME.bias`, plus the
-    /// output of the matrix's adapters.
+    /// Returns `x W^T + b` plus the output of the adapters, for the tensors `NAME.weight` and `NAME.bias`. The bias
+    /// may be absent.
     pub(super) fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
         let weight = format!("{name}.weight");
         let mut y = match self.vars.get(&weight) {
@@ -318,11 +312,11 @@ impl Decoder {
         }
     }
 
-    /// Returns the trained tensors under the names and shapes of the checkpoint, with adapters
-    /// merged into their matrices.
+    /// Returns the trained tensors with the names and shapes of the checkpoint. Adapters are merged into their
+    /// matrices, and fused matrices are split.
     ///
     /// # Errors
-    /// A tensor operation fails.
+    /// A merge or a split fails in candle.
     pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
         let split = matrices(&self.config);
         let mut all = self.merged()?;
@@ -331,7 +325,7 @@ impl Decoder {
         }
         let mut out = BTreeMap::new();
         for (name, tensor) in &all {
-            // Fused tensors are split into the checkpoint's; all others keep their names.
+            // Names with a fused part are split into the names of the checkpoint.
             let fused = split.iter().find_map(|(fused, parts, ..)| {
                 let (before, suffix) = name.split_once(&format!("{fused}."))?;
                 Some((before, suffix, parts))
@@ -351,8 +345,8 @@ impl Decoder {
     }
 }
 
-/// A fused matrix of a layer: its name here, the checkpoint's tensors that it stacks with their
-/// numbers of outputs, its number of inputs, whether it has a bias.
+/// A fused matrix of a layer: its name, the stacked matrices with their numbers of outputs, the number of inputs, and
+/// whether it has a bias.
 type Stack = (&'static str, Vec<(&'static str, usize)>, usize, bool);
 
 fn matrices(c: &ModelConfig) -> [Stack; 4] {
@@ -384,12 +378,12 @@ fn matrices(c: &ModelConfig) -> [Stack; 4] {
     ]
 }
 
-/// Stacks tensors along their outputs, in float32. `parts` are names with numbers of outputs;
-/// without `inputs` the tensors are vectors.
+/// Stacks tensors along their outputs, in float32. `parts` are names with their numbers of outputs. `inputs` is
+/// `None` for biases, which are vectors.
 fn stacked(weights: &Weights, parts: &[(String, usize)], inputs: Option<usize>) -> Result<Tensor> {
     let mut data = Vec::new();
     for (name, size) in parts {
-        // Checkpoints of a bare decoder (`architectures: [LlamaModel]`) lack the prefix `model.`.
+        // Checkpoints of a bare decoder, such as `LlamaModel`, lack the prefix `model.`.
         let own = match name.strip_prefix("model.") {
             Some(bare) if !weights.contains(EMBEDDING) => bare,
             _ => name,

@@ -1,4 +1,4 @@
-//! Export of a trained model as a Hugging Face folder.
+//! Export of a trained decoder as a checkpoint folder in the format of Hugging Face.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::decoder::{EMBEDDING, HEAD};
 use crate::write::{create_folder, write, write_json, write_tensors};
 use crate::{Error, Result};
 
-/// Text files of a checkpoint that are copied unchanged, where they exist.
+/// The text files that are copied unchanged from the original checkpoint if they exist there.
 const COPIED: [&str; 7] = [
     "generation_config.json",
     "tokenizer.json",
@@ -24,25 +24,25 @@ const COPIED: [&str; 7] = [
     "vocab.json",
 ];
 
-/// The kind of model that a folder describes, apart from its weights.
+/// The parts of an exported folder that depend on the use of the model.
 #[derive(Clone, Debug)]
 pub struct Kind<'a> {
-    /// The suffix after the family's name in `architectures`, such as `ForCausalLM`.
+    /// The suffix of the class in `architectures`, for example `ForCausalLM` in `LlamaForCausalLM`.
     pub class: &'a str,
     /// Whether the language-model head is written.
     pub head: bool,
-    /// Fields of `config.json` that are set or replaced.
+    /// The fields of `config.json` to set; existing values are replaced.
     pub fields: Vec<(&'static str, Value)>,
-    /// A chat template that replaces the checkpoint's.
+    /// The chat template to write; `None` keeps that of the checkpoint.
     pub chat_template: Option<&'a str>,
-    /// The format of a reward model: file name and content.
+    /// The file name and content of a reward model's format description.
     pub format: Option<(&'a str, &'a str)>,
-    /// The type of all written tensors.
+    /// The type of all written tensors, frozen ones included.
     pub dtype: DType,
 }
 
 impl Kind<'_> {
-    /// Describes a generator with a language-model head.
+    /// Returns the kind of a language model: with a head, and no other changes to the checkpoint's files.
     #[must_use]
     pub fn generator(dtype: DType) -> Self {
         Self {
@@ -55,9 +55,9 @@ impl Kind<'_> {
         }
     }
 
-    /// Describes a reward model. A single linear layer `score` over two classes is a token
-    /// classifier of `transformers`. A head of label tokens is a causal language model. Any other
-    /// head makes a bare decoder, with the head's tensors next to its own.
+    /// Returns the kind of a reward model, by its head. One linear layer `score` with two classes is a token
+    /// classifier of `transformers`, and label tokens are read from a causal language model. All other heads make a
+    /// bare decoder whose file contains the head's tensors too.
     #[must_use]
     pub fn reward(spec: &PrmSpec, dtype: DType) -> Self {
         let (class, head, fields) = match (&spec.head, spec.normaliser) {
@@ -65,8 +65,7 @@ impl Kind<'_> {
             (HeadSpec::Linear(layers), Normaliser::Softmax(right))
                 if layers.len() == 1 && layers[0].weight == "score.weight" =>
             {
-                // `transformers` shows these names; class `right` is the one whose probability is
-                // the score.
+                // The names are displayed by `transformers`. The score is the probability of class `right`.
                 let names = match right {
                     0 => ["right", "wrong"],
                     _ => ["wrong", "right"],
@@ -88,7 +87,8 @@ impl Kind<'_> {
     }
 }
 
-/// Writes `decoder` with the checkpoint's frozen layers to the folder `dir`.
+/// Writes `decoder` to the folder `dir`. Tensors and texts that were not trained come from `checkpoint`, whose
+/// tensors are `weights`.
 ///
 /// # Errors
 /// A file cannot be written, a tensor cannot be read, or the model type is unsupported.
@@ -105,7 +105,7 @@ pub fn save(
         let tensor = tensor.to_device(&Device::Cpu)?;
         tensors.insert(name, tensor.to_dtype(kind.dtype)?);
     }
-    // The checkpoint fills in everything that was not trained.
+    // Frozen tensors are copied from the checkpoint.
     for (name, own) in decoder_tensors(decoder, weights, kind.head) {
         if tensors.contains_key(&name) {
             continue;
@@ -114,7 +114,7 @@ pub fn save(
         let tensor = Tensor::from_vec(tensor.data, tensor.shape, &Device::Cpu)?;
         tensors.insert(name, tensor.to_dtype(kind.dtype)?);
     }
-    // Weights first: a folder without `config.json` is not taken for a finished checkpoint.
+    // The weights are written first, because a folder without `config.json` does not count as a checkpoint.
     write_tensors(&dir.join("model.safetensors"), &tensors)?;
     for name in COPIED {
         if let Some(text) = checkpoint.text(name)? {
@@ -131,8 +131,8 @@ pub fn save(
     write_json(&dir.join("config.json"), &config)
 }
 
-/// Returns the decoder's tensors in a checkpoint: their names in the model family and in the file.
-/// The language-model head is included if `head` asks for it and the head is not tied.
+/// Returns pairs of a tensor's name in the model family and in the checkpoint file, for all tensors of the decoder.
+/// The language-model head is among them if `head` is true and the head is not tied.
 pub(crate) fn decoder_tensors<'w>(
     decoder: &Decoder,
     weights: &'w Weights,
@@ -174,10 +174,10 @@ fn config(checkpoint: &Checkpoint, decoder: &Decoder, kind: &Kind<'_>) -> Result
         _ => "float32",
     };
     if let Some(fields) = config.as_object_mut() {
-        // Newer versions of `transformers` write `dtype`; with both keys they could disagree.
+        // Newer versions of `transformers` write `dtype`, which is removed because it could contradict `torch_dtype`.
         fields.remove("dtype");
         fields.insert("torch_dtype".into(), dtype.into());
-        // The decoder decides: some files say "tied" and still contain a separate head.
+        // Some files say "tied" and still contain a separate head, so the decoder decides.
         if let Some(tied) = fields.get_mut("tie_word_embeddings") {
             *tied = decoder.config.tie_word_embeddings.into();
         }

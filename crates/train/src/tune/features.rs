@@ -1,4 +1,4 @@
-//! Outputs of the frozen layers of a decoder, computed once by the engine and cached on disk.
+//! The outputs of a decoder's frozen layers. The engine computes them once, and a file caches them for all epochs.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -14,27 +14,27 @@ use super::Example;
 use crate::Result;
 use crate::write::io_error;
 
-/// The number of examples in a batch of the engine.
+/// The number of examples in a forward pass of the engine.
 const AT_ONCE: usize = 16;
 
-/// The hidden states that enter the first trained layer, in a file of bf16, one row for each token
-/// of each example.
+/// The hidden states that enter the first trained layer, in a file. The file has one bf16 row for each token of each
+/// example.
 #[derive(Debug)]
 pub struct Features {
     file: File,
     path: PathBuf,
     hidden: usize,
-    /// The first row of each example, and at the end the number of all rows.
+    /// The first row of each example, then the total number of rows.
     starts: Vec<u64>,
 }
 
 impl Features {
-    /// Opens the file at `path` and computes the outputs of the first `layers` layers for
-    /// `examples`. Rows of an earlier, interrupted call are kept; the caller guarantees the same
-    /// examples and weights. `progress` gets tokens done and tokens in total.
+    /// Opens the file at `path` and writes the outputs of the first `layers` layers for all `examples`. Rows from an
+    /// interrupted call are kept, so the caller must pass the same examples and weights again. `progress` is called
+    /// with the number of finished tokens and the total.
     ///
     /// # Errors
-    /// The engine refuses the weights, or the file cannot be written.
+    /// The engine refuses the weights, or the file cannot be read or written.
     pub fn open(
         path: &Path,
         config: &ModelConfig,
@@ -51,11 +51,11 @@ impl Features {
         let row = 2 * config.hidden_size as u64;
         let mut file = beamgen_files::append(path).map_err(io_error(path))?;
         let rows = file.metadata().map_err(io_error(path))?.len() / row;
-        // A crash may have left part of an example: only whole examples are kept.
+        // A crash may leave an incomplete example at the end; only complete ones count.
         let mut done = starts.partition_point(|&start| start <= rows) - 1;
         let total = starts[examples.len()] as usize;
         if done < examples.len() {
-            // Cuts off a partly written example.
+            // The incomplete example is cut off, since the file is appended to.
             file.set_len(starts[done] * row).map_err(io_error(path))?;
             let mut frozen = FrozenLayers::new(config, weights, weight_type, layers)?;
             while done < examples.len() {
@@ -65,8 +65,7 @@ impl Features {
                     .map(|e| e.ids.as_slice())
                     .collect();
                 let mut bytes = Vec::new();
-                // bf16 halves the size of the cache, which has a row for each token of the data.
-                // is the limit.
+                // bf16 halves the file, which has a row for each token of the data.
                 frozen.compute(&ids, &mut |x| bytes.extend(bf16::from_f32(x).to_le_bytes()))?;
                 file.write_all(&bytes).map_err(io_error(path))?;
                 done = end;
@@ -82,7 +81,7 @@ impl Features {
         })
     }
 
-    /// Reads the rows of example `i` into the beginning of `out`, widened to f32.
+    /// Reads the rows of example `i` into the start of `out`, converted to f32.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -102,12 +101,12 @@ impl Features {
     }
 }
 
-/// An engine with only the first layers of a model.
+/// An engine with the lowest layers of a model only.
 #[derive(Debug)]
 pub(crate) struct FrozenLayers(Engine);
 
 impl FrozenLayers {
-    /// Loads the first `layers` layers of a model and drops all other weights.
+    /// Loads the first `layers` layers of a model; its other tensors are not loaded into the engine.
     ///
     /// # Errors
     /// The engine refuses the weights.
@@ -117,8 +116,7 @@ impl FrozenLayers {
         weight_type: WeightType,
         layers: usize,
     ) -> Result<Self> {
-        // The engine reads all tensors that it is given, so the trained layers and the head are
-        // removed.
+        // The engine loads every tensor in `weights`, so those of higher layers and the head are removed.
         let names: Vec<String> = weights.names().map(str::to_owned).collect();
         for name in names {
             let is_above = layer_number(&name).is_some_and(|number| number >= layers);
@@ -128,7 +126,7 @@ impl FrozenLayers {
         }
         let config = ModelConfig {
             num_hidden_layers: layers,
-            // Logits are not needed, so the embedding is not packed as a head.
+            // Only hidden states are needed, so the embedding is not packed as a head.
             causal_lm: false,
             tie_word_embeddings: false,
             ..config.clone()
@@ -137,10 +135,10 @@ impl FrozenLayers {
         Ok(Self(Engine::new(Arc::new(model), EngineConfig::default())?))
     }
 
-    /// Passes the hidden states of all sequences to `take`, value by value, row by row.
+    /// Passes the residual stream of all tokens to `take`, in the order of sequences and tokens, value by value.
     ///
     /// # Errors
-    /// The engine cannot run the batch.
+    /// The engine cannot run the forward pass.
     pub(crate) fn compute(
         &mut self,
         sequences: &[&[u32]],
@@ -159,7 +157,7 @@ impl FrozenLayers {
             .collect();
         let rows = engine.forward(&items, Output::Residual)?;
         rows.iter().flatten().for_each(|&x| take(x));
-        // The buffer is used again by the next call.
+        // The engine takes the buffer back for its next forward pass.
         engine.recycle(rows);
         for seq in seqs {
             engine.free(seq);
@@ -168,7 +166,7 @@ impl FrozenLayers {
     }
 }
 
-/// Returns the number of the layer to which a tensor belongs.
+/// Returns the layer of a tensor; `None` if the tensor is outside all layers.
 fn layer_number(name: &str) -> Option<usize> {
     let bare = name.strip_prefix("model.").unwrap_or(name);
     bare.strip_prefix("layers.")?

@@ -1,4 +1,4 @@
-//! The training loop, with measurements and saved states, and its updates for a list of examples.
+//! The training loop with measurements and saved states, and its use for a list of examples.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,139 +14,138 @@ use super::{Decoder, Example, Features, Input, Recipe, batches, state};
 use crate::optim::AdamW;
 use crate::{Error, Result, ops};
 
-/// Examples and their split into a training set and a held-out set.
+/// Examples, with the indices of the training set and of the held-out set.
 #[derive(Clone, Debug)]
 pub struct Data<'a> {
-    /// All examples; `train` and `held_out` are indices into this list.
+    /// All examples of the data file, in its order.
     pub examples: &'a [Example],
-    /// The examples to train on.
+    /// The indices in `examples` to train on.
     pub train: Vec<usize>,
-    /// The examples that are only measured.
+    /// The indices in `examples` to measure only.
     pub held_out: Vec<usize>,
 }
 
-/// The inputs of [`fit`] apart from the decoder.
+/// The inputs of [`fit`]: all that a run depends on, except the decoder.
 #[derive(Debug)]
 pub struct Fit<'a> {
-    /// The hyperparameters, which decide order and rates of the updates.
+    /// The hyperparameters, which decide order, size and learning rate of the updates.
     pub recipe: &'a Recipe,
-    /// The reward head that predicts the examples' labels; `None` for a generator.
+    /// The head that predicts the labels of a reward model; `None` for a generator.
     pub head: Option<&'a RewardHead>,
-    /// The examples, with the split into training and held-out ones.
+    /// The examples, with the split that decides which of them are trained on.
     pub data: Data<'a>,
-    /// The cached outputs of the frozen layers; `None` if all layers are trained.
+    /// The cached outputs of the frozen layers; `None` if no layer is frozen.
     pub features: Option<Features>,
-    /// The file of the saved state; with `None` the run cannot be resumed.
+    /// The file of the saved state; `None` saves nothing, and the run cannot be resumed.
     pub state: Option<&'a Path>,
-    /// The batches of all updates, in order; `None` shuffles the training set as the recipe says.
+    /// The batch of each update; `None` shuffles the training set in each epoch.
     pub order: Option<Vec<Vec<usize>>>,
-    /// The number of updates after which this call saves the state and returns; `None` for all.
+    /// The number of updates of this call, after which the state is saved; `None` means all remaining.
     pub stop_after: Option<usize>,
-    /// The number of updates between two measurements of the held-out examples.
+    /// The number of updates between two measurements on the held-out examples.
     pub evaluate_every: usize,
 }
 
-/// Progress of a run, reported to the caller as it happens.
+/// Progress of [`train`], sent to its caller while it runs.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// A message for the user, in one line.
+    /// A message for the user, one line of text.
     Note(String),
-    /// Progress of the frozen layers: tokens done, tokens in total.
+    /// The frozen layers have processed this many tokens (first) of a total (second).
     Features(usize, usize),
-    /// An update is done, with its loss and the speed so far.
+    /// An update is done; its figures follow.
     Step {
-        /// The number of updates done, earlier calls included.
+        /// The number of finished updates, including those before a resume.
         step: usize,
-        /// The number of updates of the whole run.
+        /// The number of updates of the whole run, including those before a resume.
         steps: usize,
-        /// The mean loss of the update's examples, before the update.
+        /// The mean loss of the update's batch, computed before its step.
         loss: f64,
-        /// The learning rate of the update.
+        /// The learning rate of the update, after warm-up and decay.
         rate: f64,
-        /// The mean speed of this call so far.
+        /// The mean speed since the start of this call, without padding.
         tokens_per_second: f64,
-        /// An estimate of the remaining time.
+        /// The estimated time to the end of the whole run, in seconds.
         seconds_left: f64,
     },
-    /// The held-out examples were measured, after the given number of updates.
+    /// The held-out examples were measured after this number of updates.
     HeldOut(usize, HeldOut),
 }
 
-/// Losses and figures of the held-out examples.
+/// A measurement on the held-out examples, without an update of the weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldOut {
-    /// The mean loss, weighted like the training loss.
+    /// The mean loss over the weights of all targets, as in training.
     pub loss: f64,
-    /// Figures of a reward model's judgements; `None` for a generator.
+    /// The quality of a reward model's judgements; `None` without hard labels.
     pub judged: Option<Judged>,
 }
 
-/// The times at which a run saves its state. A run also saves at its end.
+/// The times of saving during a run. The state is also saved at the end of each call.
 #[derive(Clone, Copy, Debug)]
 pub enum Save {
-    /// Saves after every N updates, counted from the start of the run.
+    /// Saves after updates whose number is a multiple of this.
     Every(usize),
-    /// Saves when five minutes have passed since the last save.
+    /// Saves if five minutes have passed since the last save.
     Sometimes,
 }
 
-/// The length of a run, its optimiser and its saved state.
+/// The inputs of [`train`], except the decoder and the source of gradients.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The run's name, for messages.
     pub stage: &'a str,
-    /// The number of updates of the whole run.
+    /// The number of updates of the whole run, including those before a resume.
     pub steps: usize,
-    /// The number of first updates that train only a fresh head, with an optimiser of their own.
+    /// The number of first updates that train only a new reward head. The optimiser starts again after them.
     pub head_steps: usize,
-    /// A fresh optimiser; a resumed run restores its moments.
+    /// The optimiser with its settings, whose moments are zero. A resumed run restores the moments from the state.
     pub optimizer: AdamW,
-    /// The file of the saved state; with `None` the run cannot be resumed.
+    /// The file of the saved state; `None` saves nothing, and the run cannot be resumed.
     pub state: Option<&'a Path>,
-    /// The times at which the state is saved.
+    /// The times at which the state is saved during the run.
     pub save: Save,
-    /// The number of updates after which this call saves the state and returns; `None` for all.
+    /// The number of updates of this call, after which the state is saved; `None` means all remaining.
     pub stop_after: Option<usize>,
 }
 
-/// The source of a run's gradients. An update must depend only on its number and the current
-/// weights, so that a resumed run equals an uninterrupted one.
+/// The source of learning rates and gradients. An update must depend only on its number and on the current weights,
+/// otherwise a resumed run would differ from an uninterrupted one.
 pub trait Updates {
-    /// Returns the learning rate of an update, counted from 0.
+    /// Returns the learning rate of update `step`, counted from 0.
     fn rate(&self, step: usize) -> f64;
 
-    /// Computes the gradients of an update, counted from 0.
+    /// Computes loss and gradients of update `step`, counted from 0, with the current weights.
     ///
     /// # Errors
-    /// A file cannot be read, or a tensor operation fails.
+    /// The data of the update cannot be read, or a tensor operation fails.
     fn pass(&mut self, step: usize) -> Result<Pass>;
 
-    /// Measures the held-out examples after `done` updates; `None` if no measurement is due.
+    /// Measures the held-out examples after `done` updates; returns `None` if no measurement is due then.
     ///
     /// # Errors
-    /// A file cannot be read, or a tensor operation fails.
+    /// The held-out data cannot be read, or a tensor operation fails.
     fn measure(&mut self, _done: usize) -> Result<Option<HeldOut>> {
         Ok(None)
     }
 }
 
-/// The gradients of an update, with its loss and its size.
+/// The result of a forward and backward pass over the batch of one update.
 #[derive(Debug, Default)]
 pub struct Pass {
-    /// The gradients of the mean loss.
+    /// The gradients of the mean loss, for all trained tensors that it depends on.
     pub gradients: Gradients,
-    /// The mean loss of the update's examples.
+    /// The mean loss over the weights of the batch's targets.
     pub loss: f64,
-    /// The number of tokens of the update's examples, without padding.
+    /// The number of tokens in the batch, without padding.
     pub tokens: usize,
 }
 
-/// Trains `decoder` by `updates`: the loop of all training on examples. A run that finds a saved
-/// state continues from that state, and its result equals an uninterrupted run's. Returns whether
-/// all updates are done.
+/// Trains `decoder` with the gradients of `updates`. If the file of `plan.state` exists, the run resumes from it and
+/// gives the result of an uninterrupted run. Returns whether all updates are done.
 ///
 /// # Errors
-/// [`Error::Diverged`] if the loss is not finite. A file cannot be read or written.
+/// [`Error::Diverged`] if the loss is not finite; or a file cannot be read or written.
 pub fn train(
     decoder: &Decoder,
     plan: &Plan<'_>,
@@ -160,8 +159,8 @@ pub fn train(
         let saved = state::load(path, &decoder.device)?;
         first = state::step(path, &saved)?;
         decoder.restore(&saved)?;
-        // The optimiser starts afresh after the head's own updates, so its steps are counted from
-        // there; at the border itself the saved moments are of no use.
+        // The optimiser starts again after the updates of the head, and its steps are counted from there. Exactly at
+        // that point the saved moments are unused.
         if first != head_steps {
             let after = first.checked_sub(head_steps);
             optimizer.restore(&saved, after.unwrap_or(first));
@@ -170,7 +169,7 @@ pub fn train(
     let last = plan.stop_after.map_or(steps, |n| steps.min(first + n));
     let (began, mut saved) = (Instant::now(), Instant::now());
     let mut tokens = 0;
-    // A resumed run has reported this measurement already.
+    // A resumed run reported this measurement before it was interrupted.
     if first == 0
         && let Some(held_out) = updates.measure(0)?
     {
@@ -178,15 +177,14 @@ pub fn train(
     }
     for step in first..last {
         if step == head_steps {
-            // The head's moments, from larger learning rates, would distort the first updates of
-            // the body.
+            // The moments of the head's updates come from a higher learning rate and would distort the next updates.
             optimizer = plan.optimizer.clone();
         }
         let rate = updates.rate(step);
         let pass = updates.pass(step)?;
         if !pass.loss.is_finite() {
             let stage = plan.stage.to_owned();
-            // Nothing is saved: the last saved state is still sound.
+            // The last saved state has finite weights, so this one is not saved.
             return Err(Error::Diverged { stage, step });
         }
         pass.gradients.step(decoder, &mut optimizer, rate)?;
@@ -223,18 +221,19 @@ struct Run<'a, 'd> {
     decoder: &'a Decoder,
     lengths: Vec<usize>,
     steps: usize,
-    /// The number of first updates that train only the head.
+    /// The number of first updates, which train only the head.
     head_steps: usize,
-    /// The number of the current epoch and its batches.
+    /// The number of the current epoch, with its batches.
     epoch: Option<(usize, Vec<Vec<usize>>)>,
-    /// The token ids of a restricted softmax, and the index of each token among them.
+    /// The token ids of the restricted softmax, and the index of each id among them. `None` if the softmax covers the
+    /// whole vocabulary.
     kept: Option<(Tensor, HashMap<u32, u32>)>,
 }
 
-/// Trains `decoder` on examples by [`train`]. Returns whether all updates are done.
+/// Trains `decoder` on the examples of `fit`. Returns whether all updates are done.
 ///
 /// # Errors
-/// [`Error::Diverged`] if the loss is not finite. A file cannot be read or written.
+/// [`Error::Diverged`] if the loss is not finite; or a file cannot be read or written.
 pub fn fit(
     decoder: &Decoder,
     mut fit: Fit<'_>,
@@ -270,7 +269,7 @@ pub fn fit(
     train(decoder, &plan, &mut run, report)
 }
 
-/// Returns the tokens that occur in the examples, if the recipe restricts the softmax to them.
+/// Returns the tokens of the restricted softmax: all that occur in the examples. `None` without this restriction.
 fn kept(fit: &Fit<'_>) -> Result<Option<(Tensor, HashMap<u32, u32>)>> {
     if !fit.recipe.restrict_vocabulary {
         return Ok(None);
@@ -281,7 +280,7 @@ fn kept(fit: &Fit<'_>) -> Result<Option<(Tensor, HashMap<u32, u32>)>> {
         .iter()
         .flat_map(|e| e.ids.clone())
         .collect();
-    // Sorted, so the same examples always give the same order of rows in the head.
+    // Sorting makes the order of the head's rows independent of the order of examples.
     ids.sort_unstable();
     ids.dedup();
     let places = ids
@@ -304,7 +303,7 @@ impl Updates for Run<'_, '_> {
     fn pass(&mut self, step: usize) -> Result<Pass> {
         let examples = self.fit.data.examples;
         let batch = self.batch(step);
-        // The mean is over the weights of the whole batch, whatever its split into parts.
+        // The mean is over the weights of the whole batch, so the split into micro-batches does not change it.
         let weight: f64 = batch.iter().map(|&i| examples[i].weight()).sum();
         let mut pass = Pass {
             tokens: batch.iter().map(|&i| self.lengths[i]).sum(),
@@ -317,8 +316,6 @@ impl Updates for Run<'_, '_> {
                 Gradient::All
             };
             let loss = self.loss(&part, gradient)?;
-            // Divided by the weight of the whole batch, so the split into parts does not change the
-            // mean.
             let loss = (loss.sum * (1.0 / weight.max(1e-9)))?;
             pass.loss += f64::from(loss.to_scalar::<f32>()?);
             pass.gradients.add(self.decoder, &loss)?;
@@ -343,7 +340,7 @@ impl Updates for Run<'_, '_> {
             if let Some(values) = loss.log_odds {
                 log_odds.extend(values.to_vec1::<f32>()?);
             }
-            // `parts` sorts the examples, so labels are collected in the order of the parts.
+            // The log-odds come in the order of `part`, so the labels must too.
             labels.extend(part.iter().flat_map(|&i| &examples[i].labels));
         }
         Ok(Some(HeldOut {
@@ -354,7 +351,6 @@ impl Updates for Run<'_, '_> {
 }
 
 impl Run<'_, '_> {
-    /// Returns the examples of an update.
     fn batch(&mut self, step: usize) -> Vec<usize> {
         let (recipe, data) = (self.fit.recipe, &self.fit.data);
         if let Some(order) = &self.fit.order {
@@ -362,7 +358,7 @@ impl Run<'_, '_> {
         }
         let epoch_steps = data.train.len().div_ceil(recipe.batch);
         let number = step / epoch_steps;
-        // A resumed run may begin in the middle of an epoch, hence computed from the number.
+        // The epoch follows from the number of the update, because a resumed run may start in the middle of an epoch.
         let batches = match self.epoch.take() {
             Some((is, batches)) if is == number => batches,
             _ => {
@@ -376,7 +372,7 @@ impl Run<'_, '_> {
         batch
     }
 
-    /// Computes the summed, weighted loss of a micro-batch.
+    /// Returns the sum of the weighted losses of a micro-batch.
     fn loss(&mut self, part: &[usize], gradient: Gradient) -> Result<Loss> {
         let examples = self.fit.data.examples;
         let mut rows = Rows::of(part.iter().map(|&i| &examples[i]));
@@ -385,8 +381,8 @@ impl Run<'_, '_> {
                 *target = places[target];
             }
         }
-        // One forward pass for both kinds of targets: first the rows that predict a token, then the
-        // rows from which scores are read.
+        // One forward pass serves both kinds of targets: the first rows predict tokens, the remaining rows have
+        // labels.
         let predicted = rows.at.len();
         let at: Vec<u32> = rows.at.iter().copied().chain(rows.labelled()).collect();
         let hidden = self.hidden(part, &rows, &at)?;
@@ -399,7 +395,7 @@ impl Run<'_, '_> {
         if let (Some(head), false) = (self.fit.head, rows.labels.is_empty()) {
             let mut hidden = hidden.narrow(0, predicted, rows.labels.len())?;
             if gradient == Gradient::Head {
-                // The body gets no gradients, so its backward pass is skipped.
+                // Detached hidden states stop the backward pass, so the decoder gets no gradients.
                 hidden = hidden.detach();
             }
             let values = head.log_odds(self.decoder, &hidden)?;
@@ -409,7 +405,7 @@ impl Run<'_, '_> {
         Ok(Loss { sum, log_odds })
     }
 
-    /// Returns the hidden states at the rows `at`, `[at, hidden]`.
+    /// Returns the hidden states `[at, hidden]` of the rows `at`.
     fn hidden(&mut self, part: &[usize], rows: &Rows, at: &[u32]) -> Result<Tensor> {
         let time = rows.time;
         let Some(features) = &mut self.fit.features else {
@@ -418,8 +414,7 @@ impl Run<'_, '_> {
         };
         let width = self.decoder.config.hidden_size;
         let mut values = vec![0f32; part.len() * time * width];
-        // Rows after the end of a short example stay zero; causal attention keeps them from real
-        // rows.
+        // The rows after a short example stay zero. Causal attention hides them from the example's rows.
         for (row, &i) in values.chunks_mut(time * width).zip(part) {
             features.read(i, row)?;
         }
@@ -447,19 +442,18 @@ impl Run<'_, '_> {
     }
 }
 
-/// The weights for which a loss needs gradients.
+/// The weights that need gradients of a loss.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gradient {
-    /// None: the loss is only reported.
+    /// No weights, because the loss is only measured.
     None,
-    /// Only the reward head: the hidden states are detached.
+    /// The weights of the reward head, because the decoder is not trained yet.
     Head,
-    /// All trained weights, the head included.
     All,
 }
 
 struct Loss {
     sum: Tensor,
-    /// The log-odds of the labels, in the order of the rows; `None` without labels.
+    /// The log-odds of the labels, in the order of the labels; `None` without labels.
     log_odds: Option<Tensor>,
 }

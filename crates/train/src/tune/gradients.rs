@@ -1,4 +1,4 @@
-//! Sums of the gradients of several losses.
+//! Sums of the gradients of several micro-batches.
 
 use std::collections::HashMap;
 
@@ -8,20 +8,20 @@ use super::Decoder;
 use crate::Result;
 use crate::optim::AdamW;
 
-/// The summed gradients of a decoder's trained tensors, by name.
+/// The summed gradients by the names of the decoder's trained tensors.
 #[derive(Debug, Default)]
 pub struct Gradients(HashMap<String, Tensor>);
 
 impl Gradients {
-    /// Adds the gradients of a loss.
+    /// Runs the backward pass of `loss` and adds its gradients to the sums.
     ///
     /// # Errors
-    /// The backward pass fails.
+    /// The backward pass fails, or gradients cannot be added.
     pub fn add(&mut self, decoder: &Decoder, loss: &Tensor) -> Result<()> {
         let mut grads = loss.backward()?;
         for (name, var) in decoder.vars() {
-            // A tensor that the loss does not read has no gradient: the body, in updates of only
-            // the head.
+            // A tensor without influence on the loss has no gradient, for example the decoder's body if the hidden
+            // states are detached.
             let Some(grad) = grads.remove(var.as_tensor()) else {
                 continue;
             };
@@ -35,10 +35,10 @@ impl Gradients {
         Ok(())
     }
 
-    /// Takes an optimiser step; returns the L2 norm of all gradients before clipping.
+    /// Takes one optimiser step with learning rate `rate`. Returns the L2 norm of all gradients before clipping.
     ///
     /// # Errors
-    /// A gradient has another shape than its tensor.
+    /// A gradient and its tensor differ in shape.
     pub fn step(&self, decoder: &Decoder, optimizer: &mut AdamW, rate: f64) -> Result<f64> {
         Ok(optimizer.step(decoder.vars(), &self.0, rate)?)
     }

@@ -1,4 +1,4 @@
-//! The trainable head of a reward model, as its [`PrmSpec`] describes it.
+//! The trainable head of a reward model, as described by a [`PrmSpec`].
 
 use beamgen_engine::{Tokenizer, Weights};
 use beamgen_prm::{HeadSpec, LayerSpec, Normaliser, PrmSpec};
@@ -10,34 +10,33 @@ use super::decoder::normal;
 use super::{Decoder, Label};
 use crate::{Error, Result};
 
-/// The standard deviation of fresh weights, the default `initializer_range` of `transformers`.
+/// The standard deviation of random weights, the default `initializer_range` of `transformers`.
 const FRESH: f64 = 0.02;
 
-/// Maps hidden states to the log-odds that a step is right. The head's tensors are stored in the
-/// decoder.
+/// A function from hidden states to the log-odds that a step is right. Its tensors are stored in the decoder under
+/// the names of the specification.
 #[derive(Debug)]
 pub struct RewardHead {
     outputs: Outputs,
-    /// The class that means right, of two; `None` for a single output with a sigmoid.
+    /// The class that means right, 0 or 1; `None` for a single output with a sigmoid.
     class: Option<usize>,
-    /// Whether some weights are not from the checkpoint.
     is_fresh: bool,
 }
 
 #[derive(Debug)]
 enum Outputs {
-    /// Linear layers with `ReLU` between them.
+    /// Linear layers, with `ReLU` between two layers.
     Layers(Vec<LayerSpec>),
-    /// The token ids of two labels, `[2]`: rows of the language-model head.
+    /// The token ids of the two labels, `[2]`. The outputs are their rows of the language-model head.
     Tokens(Tensor),
 }
 
 impl RewardHead {
-    /// Adds the head that `spec` describes to `decoder`. Tensors that the checkpoint lacks are
-    /// fresh: weights normal with deviation 0.02, sampled from `seed`, and biases 0.
+    /// Adds the head of `spec` to `decoder`. Tensors that the checkpoint lacks are made: normal weights of deviation
+    /// 0.02 from `seed`, and biases of 0.
     ///
     /// # Errors
-    /// [`Error::Config`] for heads without training support: a log-ratio, more than two classes, a
+    /// [`Error::Config`] for heads that cannot be trained: a log-ratio, more than two classes, a
     /// clamped number. A tensor of the checkpoint has another shape.
     pub fn new(
         decoder: &mut Decoder,
@@ -95,8 +94,7 @@ impl RewardHead {
                             .collect()
                     };
                     let weight = Tensor::from_vec(weight, &shape, &Device::Cpu)?;
-                    // Stored in the decoder, so the head is trained, saved and exported like all
-                    // weights.
+                    // The decoder's tensors are trained, saved and exported, so the head's tensors are put there too.
                     decoder.put(layer.weight.clone(), &weight)?;
                     let Some(bias) = &layer.bias else { continue };
                     let values = if weights.contains(bias) {
@@ -115,8 +113,7 @@ impl RewardHead {
         }
     }
 
-    /// Describes one linear layer with a bias and a sigmoid, for tensors that the caller adds to
-    /// the decoder.
+    /// Returns a head of one linear layer with a bias and a sigmoid. The caller adds both tensors to the decoder.
     #[must_use]
     pub fn linear(weight: &str, bias: &str) -> Self {
         let layer = LayerSpec {
@@ -130,15 +127,15 @@ impl RewardHead {
         }
     }
 
-    /// Whether some of the head's weights are not from the checkpoint.
+    /// Returns whether some weights of the head are new, not from the checkpoint.
     pub fn is_fresh(&self) -> bool {
         self.is_fresh
     }
 
-    /// Returns the log-odds `[rows]` for hidden states `[rows, hidden]`.
+    /// Returns the log-odds `[rows]` of hidden states `[rows, hidden]`.
     ///
     /// # Errors
-    /// A tensor operation fails.
+    /// The head's tensors are missing or do not fit the hidden states.
     pub fn log_odds(&self, decoder: &Decoder, hidden: &Tensor) -> Result<Tensor> {
         let outputs = match &self.outputs {
             Outputs::Tokens(ids) => hidden.matmul(&decoder.head()?.index_select(ids, 0)?.t()?)?,
@@ -158,19 +155,18 @@ impl RewardHead {
         };
         let column = |class: usize| outputs.narrow(1, class, 1)?.squeeze(1);
         Ok(match self.class {
-            // softmax(a, b)_a = sigmoid(a - b), so the log-odds are the difference.
+            // softmax(a, b)_a = sigmoid(a - b), so the log-odds are the difference of the outputs.
             Some(class) => (column(class)? - column(1 - class)?)?,
             None => column(0)?,
         })
     }
 }
 
-/// Returns the weighted, summed cross-entropy of `labels` and log-odds `[labels]`. For a label `z`
-/// and log-odds `s` that is `log(1 + e^s) - z s`: the two-class cross-entropy for hard labels, the
-/// binary one for soft labels.
+/// Returns the sum of the weighted cross-entropies of `labels`, whose log-odds are `[labels]`. A label `z` with
+/// log-odds `s` has the loss `log(1 + e^s) - z s`, where `z` may be any probability.
 ///
 /// # Errors
-/// A tensor operation fails.
+/// `log_odds` and `labels` differ in length.
 pub fn cross_entropy(log_odds: &Tensor, labels: &[Label]) -> Result<Tensor> {
     let (right, weight): (Vec<f32>, Vec<f32>) = labels
         .iter()
@@ -178,7 +174,7 @@ pub fn cross_entropy(log_odds: &Tensor, labels: &[Label]) -> Result<Tensor> {
         .unzip();
     let right = Tensor::new(right, &Device::Cpu)?;
     let weight = Tensor::new(weight, &Device::Cpu)?;
-    // log(1 + e^s) = max(s, 0) + log(1 + e^-|s|), which cannot overflow.
+    // log(1 + e^s) = max(s, 0) + log(1 + e^-|s|), where the exponent cannot overflow.
     let softplus = (log_odds.relu()? + (log_odds.abs()?.neg()?.exp()? + 1.0)?.log()?)?;
     Ok(((softplus - (log_odds * right)?)? * weight)?.sum_all()?)
 }

@@ -1,26 +1,25 @@
-//! Figures of a reward model in training: how well scores separate right steps from wrong ones.
+//! The quality of a reward model during training: how well scores separate right steps from wrong ones.
 
 use beamgen_eval::quality::{Confusion, auc};
 
 use super::Label;
 
-/// Figures over hard labels. Labels of exactly one half count as neither right nor wrong.
+/// Figures over hard labels. A soft label counts as right above one half and as wrong below.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
-    /// The area under the ROC curve; `None` unless both right and wrong steps exist.
+    /// The area under the ROC curve; `None` without right or without wrong steps.
     pub auc: Option<f64>,
-    /// The mean of two accuracies, on right and on wrong steps, for predictions at a threshold of
-    /// one half; `None` unless both kinds exist.
+    /// The mean of the accuracies on right and on wrong steps at threshold 0.5; `None` without right or without wrong
+    /// steps.
     pub balanced_accuracy: Option<f64>,
-    /// The fraction of right steps, which is the accuracy of always predicting "right".
+    /// The fraction of right steps, the accuracy of a model that always predicts "right".
     pub right: f64,
-    /// The number of labels that are counted.
+    /// The number of labels other than one half, which are left out.
     pub labels: usize,
 }
 
 impl Judged {
-    /// Computes the figures of `log_odds`, which has an entry per label; `None` without hard
-    /// labels.
+    /// Computes the figures from the log-odds of each label; `None` if all labels are one half.
     #[must_use]
     pub fn of(log_odds: &[f32], labels: &[&Label]) -> Option<Self> {
         let mut steps: Vec<(f32, bool, f64)> = log_odds
@@ -35,7 +34,7 @@ impl Judged {
         steps.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut confusion = Confusion::default();
         for &(log_odds, is_right, _) in &steps {
-            // Log-odds below 0 are a probability below one half.
+            // Log-odds below 0 are probabilities below one half, so the step is judged wrong.
             confusion.add(is_right, log_odds < 0.0);
         }
         let right = steps.iter().filter(|step| step.1).count();

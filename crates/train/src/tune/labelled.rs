@@ -1,4 +1,4 @@
-//! Conversion of labelled chains into examples for a reward model.
+//! Conversion of labelled chains into training examples for a reward model.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use super::batches::Read;
 use super::{Example, Label};
 use crate::{Error, Result};
 
-/// The training target of a reward model.
+/// The kind of reward model to train: one that scores steps, or one that scores outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The label of every step that has one: a process reward model (PRM).
+    /// A process reward model (PRM): each labelled step is a target.
     Process,
-    /// The label of the whole chain, read after its last step: an outcome reward model (ORM).
+    /// An outcome reward model (ORM): the chain's outcome is the only target, read after the last step.
     Outcome,
 }
 
 impl Target {
-    /// Returns the name in run files and in the names of bundled models.
+    /// Returns the name in run files, also the name of the bundled model of this kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -29,25 +29,25 @@ impl Target {
     }
 }
 
-/// The settings by which labelled chains become examples.
+/// The settings that turn labelled chains into examples: targets, rule and weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labels {
-    /// Whether steps or whole chains are labelled.
+    /// The kind of targets: the steps, or the outcome of the whole chain.
     pub target: Target,
-    /// The rule that turns facts into labels.
+    /// The rule that computes a label from the facts in the file.
     pub rule: LabelRule,
-    /// Whether the alternatives of a step become chains of their own.
+    /// If true, alternative steps give more chains: the steps before, then the alternative.
     pub alternatives: bool,
-    /// The factor of the loss of a wrong step; a soft label gets a factor between 1 and this one.
+    /// The weight of the label 0. A label between 0 and 1 has a weight between this one and 1.
     pub wrong_weight: f32,
 }
 
 impl Labels {
-    /// Reads a file in any format of [`beamgen_labels::FORMATS`]; `writer` turns the chains into
-    /// tokens. Examples of more than `longest` tokens are left out.
+    /// Reads a file in any format of [`beamgen_labels::FORMATS`]. `writer` turns chains into tokens in the format of
+    /// the model. Examples with more than `longest` tokens are left out.
     ///
     /// # Errors
-    /// The file cannot be read, the model's format cannot express a chain, or no example remains.
+    /// The file cannot be read, a chain cannot be written in the format of the model, or no example remains.
     pub fn read(&self, path: &Path, writer: &ChainWriter, longest: usize) -> Result<Read> {
         let file = beamgen_labels::open(path, None)?;
         let mut read = Read {
@@ -56,7 +56,7 @@ impl Labels {
         };
         for chain in &file.chains {
             let most = if self.alternatives { usize::MAX } else { 1 };
-            // The chain itself comes first, its alternatives follow.
+            // `with_alternatives` returns the chain itself first.
             for chain in chain.with_alternatives().into_iter().take(most) {
                 let example = self.example(&chain, writer).map_err(|reason| {
                     let name = chain.id.as_deref().unwrap_or(&chain.problem);
@@ -94,8 +94,7 @@ impl Labels {
         }
     }
 
-    /// Returns a chain's tokens with the labels at the positions from which scores are read; `None`
-    /// without labels.
+    /// Returns the tokens of a chain, with labels at the rows where scores are read; `None` if no step has a label.
     fn example(
         &self,
         chain: &LabelledChain,
@@ -105,7 +104,7 @@ impl Labels {
         let Some(last) = labels.iter().rposition(Option::is_some) else {
             return Ok(None);
         };
-        // Attention is causal: text after the last label cannot change any predicted score.
+        // Attention is causal, so text after the last label has no influence on any score.
         labels.truncate(last + 1);
         let steps: Vec<&str> = chain.steps[..=last]
             .iter()
@@ -114,7 +113,7 @@ impl Labels {
         let written = writer
             .written(&chain.problem, &steps)
             .map_err(|error| error.to_string())?;
-        // Formats skip empty steps, so the labels would shift.
+        // Formats skip empty steps, and labels would be assigned to the wrong steps.
         if written.read_at.len() != labels.len() {
             return Err("has an empty step".into());
         }

@@ -1,4 +1,4 @@
-//! Hyperparameters of a run: trained weights, learning rates, batches, length.
+//! The hyperparameters of a run: which weights to train, learning rates, batches, length.
 
 use std::str::FromStr;
 
@@ -7,37 +7,36 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::optim::AdamW;
 
-/// The weights that are trained. Both limits may be set at once; without any, all weights are
-/// trained.
+/// The weights to train. Both limits can be combined; the default trains all weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Trained {
-    /// The number of last layers to train, with the final norm and the head. A language-model head
-    /// that is tied to the embedding stays frozen.
+    /// The number of last layers to train, along with the final norm and the head. A head tied to the embedding stays
+    /// frozen. `None` trains all layers.
     pub top: Option<usize>,
-    /// Low-rank adapters to train in place of the weights themselves.
+    /// The adapters to train instead of the weights; `None` trains the weights.
     pub lora: Option<Lora>,
 }
 
-/// Low-rank adapters (`LoRA`, 2106.09685) of every matrix in the trained layers: `W x` becomes
+/// Low-rank adapters (`LoRA`, arXiv 2106.09685) of every matrix in the trained layers: `W x` becomes
 /// `W x + (alpha / rank) B A x`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lora {
-    /// The number of rows of `A` and of columns of `B`.
+    /// The number of rows of `A` and of columns of `B`, at most the smaller side of any matrix.
     pub rank: usize,
-    /// The numerator of the scale `alpha / rank`.
+    /// The numerator of the adapters' scale, which falls with the rank.
     pub alpha: f64,
 }
 
 impl Trained {
-    /// Trains all weights, without adapters.
+    /// All weights, without adapters: the default.
     pub const ALL: Self = Self {
         top: None,
         lora: None,
     };
 
-    /// Trains the last `layers` layers.
+    /// Returns a setting that trains the last `layers` layers, without adapters.
     #[must_use]
     pub fn top(layers: usize) -> Self {
         Self {
@@ -47,8 +46,8 @@ impl Trained {
     }
 }
 
-/// Parses `all`, or some of `top=LAYERS`, `lora=RANK` and `alpha=NUMBER`, separated by commas.
-/// Alpha is twice the rank by default.
+/// Parses `all`, or a comma-separated list of `top=LAYERS`, `lora=RANK` and `alpha=NUMBER`. Alpha is twice the rank
+/// unless given.
 impl FromStr for Trained {
     type Err = Error;
 
@@ -85,7 +84,7 @@ impl FromStr for Trained {
                 }
             }
         }
-        // Checked at the end: `alpha` may come before `lora`.
+        // `alpha` may come before `lora`, so the combination is checked at the end.
         match (&mut trained.lora, alpha) {
             (Some(lora), Some(alpha)) => lora.alpha = alpha,
             (None, Some(_)) => return refused("alpha needs adapters: add lora=RANK".into()),
@@ -99,53 +98,53 @@ fn refused<T>(reason: String) -> Result<T, Error> {
     Err(Error::Config(reason))
 }
 
-/// The course of the learning rate after the warm-up, as in `transformers`.
+/// The course of the learning rate after the warm-up, by the formulas of `transformers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decay {
-    /// Falls to 0 along half a cosine.
+    /// The rate falls to 0 along half a cosine.
     Cosine,
-    /// Falls to 0 along a straight line.
+    /// The rate falls to 0 along a straight line.
     Linear,
-    /// Stays at its highest value.
+    /// The rate stays at the highest value to the end.
     Constant,
 }
 
-/// The hyperparameters of a run. Two runs with the same recipe, examples and weights write the same
-/// bytes on the same kind of machine.
+/// The hyperparameters of a run. Runs with equal recipes, examples and weights write equal bytes on the same kind of
+/// machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// The weights that are trained.
+    /// The weights to train; all by default.
     pub train: Trained,
-    /// The number of passes over the training set.
+    /// The number of passes over the training set, each in another order.
     pub epochs: usize,
-    /// The number of examples of an update.
+    /// The number of examples of an update; the last update of an epoch may have fewer.
     pub batch: usize,
-    /// The largest number of padded tokens computed at once. A batch is split into such
-    /// micro-batches, whose gradients add up.
+    /// The largest number of tokens in a forward pass, padding included. Larger batches are split into micro-batches,
+    /// whose gradients are summed.
     pub micro_tokens: usize,
-    /// The highest learning rate, reached after the warm-up.
+    /// The learning rate at the end of the warm-up.
     pub learning_rate: f64,
-    /// The fraction of all updates in which the learning rate rises from 0.
+    /// The fraction of all updates in which the learning rate rises linearly from 0.
     pub warmup: f64,
-    /// The course of the learning rate after the warm-up.
+    /// The course of the learning rate from the end of the warm-up to the last update.
     pub decay: Decay,
-    /// The weight decay of `AdamW`, applied to matrices only.
+    /// The weight decay of `AdamW`, which affects matrices only.
     pub weight_decay: f64,
     /// The decay rates of the first and second moment of `AdamW`.
     pub betas: (f64, f64),
-    /// The largest L2 norm of all gradients together; larger ones are scaled down.
+    /// The largest L2 norm of all gradients together; gradients with a larger norm are scaled down to it.
     pub clip: f64,
-    /// The seed of the order of examples and of the held-out split.
+    /// The seed of the order of examples, of the held-out split and of new weights.
     pub seed: u64,
-    /// Whether the softmax covers only tokens that occur in the examples, not the whole vocabulary.
+    /// If true, the softmax of the loss covers only tokens that occur in the examples.
     pub restrict_vocabulary: bool,
-    /// The fraction of all updates, at the beginning, in which only a reward model's head is
-    /// trained. A fresh head would otherwise disturb the body (PURE, 2504.15275). The warm-up and
-    /// the decay of the learning rate follow.
+    /// The fraction of all updates, at the start, that train only the head of a reward model. A new head would
+    /// otherwise disturb the other weights (PURE, arXiv 2504.15275). The warm-up of the learning rate begins after
+    /// these updates.
     pub head_warmup: f64,
-    /// The learning rate of the updates that train only the head.
+    /// The constant learning rate of the updates that train only the head.
     pub head_rate: f64,
 }
 
@@ -171,7 +170,7 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// Makes a fresh optimiser with the settings of the recipe.
+    /// Returns a new optimiser with the recipe's settings and moments of zero.
     pub fn optimizer(&self) -> AdamW {
         let mut optimizer = AdamW::default();
         optimizer.betas = self.betas;
@@ -180,11 +179,11 @@ impl Recipe {
         optimizer
     }
 
-    /// Returns the learning rate of update `step`, counted from 0, of `steps`. The formulas are
-    /// those of `get_cosine_schedule_with_warmup` and its siblings in `transformers`.
+    /// Returns the learning rate of update `step` of `steps`, counted from 0. The formulas are those of
+    /// `get_cosine_schedule_with_warmup` and its linear and constant variants in `transformers`.
     pub fn rate(&self, step: usize, steps: usize) -> f64 {
         let warmup = (self.warmup * steps as f64).ceil() as usize;
-        // As in `transformers`, the very first update has a rate of 0.
+        // The first update has rate 0, as in `transformers`.
         if step < warmup {
             return self.learning_rate * step as f64 / warmup as f64;
         }

@@ -1,4 +1,4 @@
-//! A whole fine-tuning run, from a checkpoint and a data file to a folder.
+//! A fine-tuning run, from a checkpoint and a data file to a folder with the trained checkpoint.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,62 +15,60 @@ use super::{Data, Decoder, Features, Fit, Read, Recipe, Report, RewardHead, expo
 use crate::write::create_folder;
 use crate::{Error, Result};
 
-/// The settings of a fine-tuning run.
+/// The inputs of a fine-tuning run, and how far to go.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The kind of model to train.
+    /// The kind of model to train, with its own settings.
     pub task: Task,
     /// The checkpoint to start from.
     pub from: Checkpoint,
-    /// The file of examples, in a format that fits `task`.
+    /// The file of examples: problems with solutions for `Sft`, labelled chains for `Reward`.
     pub data: PathBuf,
-    /// The folder for the trained checkpoint; the state of the run is in its subfolder `work`.
+    /// The output folder of the trained checkpoint. Its subfolder `work` holds the state and the log.
     pub out: PathBuf,
-    /// The hyperparameters, part of the run's identity.
+    /// The hyperparameters. A resumed run must have the same.
     pub recipe: Recipe,
-    /// The fraction of the problems that is only measured, 0 to 1.
+    /// The fraction of problems to hold out for measurements, 0 to 1.
     pub held_out: f64,
-    /// The largest number of examples to use; `None` for all.
+    /// The number of examples to use, from the start of the file; `None` means all.
     pub limit: Option<usize>,
-    /// The largest number of tokens of an example; longer examples are left out.
+    /// The largest number of tokens of an example, at most the model's context; longer examples are left out.
     pub longest: usize,
-    /// The type in which the engine stores the weights of frozen layers.
+    /// The type of the frozen layers' weights in the engine.
     pub frozen_type: WeightType,
-    /// Whether the checkpoint is written in float32 instead of bfloat16.
+    /// True for a checkpoint in float32, false for bfloat16.
     pub float32: bool,
-    /// Whether to resume the run in `out`.
+    /// True to resume the run in `out`, which then must have equal settings. If false, an existing run is an error.
     pub resume: bool,
-    /// The number of updates after which this call saves the state and returns; `None` for all.
+    /// The number of updates of this call, after which the state is saved; `None` means all remaining.
     pub stop_after: Option<usize>,
-    /// The number of updates between two measurements of the held-out examples; by default an
-    /// eighth of the run.
+    /// The number of updates between two measurements on the held-out examples; `None` means an eighth of the run.
     pub evaluate_every: Option<usize>,
 }
 
-/// The kind of model that a run trains.
+/// The kind of model to train, which decides the format of the data.
 #[derive(Clone, Debug)]
 pub enum Task {
-    /// A generator, trained on problems with solutions.
+    /// A generator, from problems with solutions.
     Sft {
-        /// The system prompt; `None` for no system turn.
+        /// The system prompt of examples without one; `None` adds no system turn.
         system: Option<String>,
-        /// A chat template that replaces the checkpoint's and is written with the model.
+        /// A chat template for the examples and the written checkpoint, in place of the original one.
         chat_template: Option<String>,
     },
-    /// A process or outcome reward model, trained on labelled chains.
+    /// A process or outcome reward model, from labelled chains.
     Reward {
-        /// The format of the reward model: its head, the text of a chain, the positions of scores.
+        /// The format of the reward model: the head, the text of a chain, and where scores are read.
         spec: Box<PrmSpec>,
-        /// The settings by which chains become labels.
+        /// The settings that turn the chains of the data into labels.
         labels: Labels,
-        /// The fraction of all updates in which only a fresh head is trained. The value is ignored
-        /// if the checkpoint has the head already.
+        /// The fraction of all updates, at the start, that train only the head; ignored if the checkpoint contains
+        /// the head.
         head_warmup: f64,
     },
 }
 
 impl Task {
-    /// Returns the name in run files.
     fn name(&self) -> &'static str {
         match self {
             Self::Sft { .. } => "sft",
@@ -79,17 +77,17 @@ impl Task {
     }
 }
 
-/// Trains a checkpoint on a file and writes the result. Returns whether all updates are done; after
-/// an early stop only the state is written.
+/// Trains a checkpoint on a data file and writes the result. Returns whether all updates are done; if not, only the
+/// state is written.
 ///
 /// # Errors
-/// The checkpoint cannot be trained, a line of the data is wrong, or `out` holds another run.
+/// The checkpoint cannot be trained, the data has an invalid line, or `out` holds another run.
 pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let checkpoint = job.from.clone();
     let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
     tokenizer.check(&config)?;
-    // Positions beyond the model's context were never trained.
+    // The model was not trained on positions beyond its context.
     let longest = job.longest.min(config.max_position_embeddings);
     let mut read = read(job, &tokenizer, longest)?;
     if let Some(limit) = job.limit {
@@ -123,7 +121,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         } => {
             format = Some(spec.to_toml()?);
             let head = RewardHead::new(&mut decoder, spec, &tokenizer, &weights, recipe.seed)?;
-            // A trained head would not disturb the body, so it needs no warm-up.
+            // Only new weights would disturb the body in the first updates.
             recipe.head_warmup = if head.is_fresh() { *head_warmup } else { 0.0 };
             Some(head)
         }
@@ -139,7 +137,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         frozen_type: job.frozen_type,
         examples: work::fingerprint(examples, &weights),
     };
-    // Claimed before anything is computed: a folder of another run must stay unchanged.
+    // The folder is claimed before anything is written, so that another run's folder stays unchanged.
     work::claim(
         &folder.join("run.json"),
         &identity,
@@ -174,7 +172,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         Some(_) => Some(Features::open(
             &folder.join("features.bf16"),
             &config,
-            // A second copy of the weights: `Features` removes the layers that are trained.
+            // The weights are loaded a second time because `Features` removes the trained layers from them.
             ModelConfig::load_with_weights(checkpoint.clone())?.1,
             job.frozen_type,
             decoder.frozen(),

@@ -1,4 +1,4 @@
-//! Conversion of problems with solutions into examples for a generator.
+//! Conversion of problems with solutions into training examples for a generator.
 
 use std::path::Path;
 
@@ -9,35 +9,35 @@ use super::Example;
 use super::batches::Read;
 use crate::{Error, Result};
 
-/// The largest data file, in bytes.
+/// The largest accepted size of a data file, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// The number of words below which an `answer` counts as a bare result without a solution.
+/// The number of words from which an `answer` of one line counts as a worked solution.
 const BARE_WORDS: usize = 10;
 
-/// The settings by which problems and solutions become tokens.
+/// The settings that turn problems and solutions into tokens.
 #[derive(Debug)]
 pub struct Format<'a> {
-    /// The tokenizer of the checkpoint.
+    /// The tokenizer of the checkpoint, which also knows the end-of-text tokens.
     pub tokenizer: &'a Tokenizer,
-    /// The chat template. An absent template makes the problem's text the whole prompt.
+    /// The chat template. Without a template, the prompt is the text of the problem.
     pub template: &'a ChatTemplate,
-    /// The system prompt, for conversations that have none.
+    /// The system prompt of conversations without one; `None` adds no system turn.
     pub system: Option<&'a str>,
     /// The largest number of tokens of an example; longer examples are left out.
     pub longest: usize,
 }
 
-/// The role and the text of a message.
+/// The role and the content of a message.
 type Turn = (String, String);
 
 impl Format<'_> {
-    /// Reads a file of JSON lines. A line has `problem` (or `question`) and `solution` (or
-    /// `answer`), or `messages` with `role` and `content`, the last of which is the assistant's.
+    /// Reads a file of JSON lines. A line has `problem` (or `question`) and `solution` (or `answer`). Alternatively
+    /// it has `messages` with `role` and `content`, which end with the assistant's solution.
     ///
     /// # Errors
-    /// [`Error::Data`] with the line; [`Error::Config`] if no example remains, or if all of them
-    /// are bare answers.
+    /// [`Error::Data`] for an invalid line; [`Error::Config`] if no example remains, or if all solutions are bare
+    /// results.
     pub fn read(&self, path: &Path) -> Result<Read> {
         let text = beamgen_files::read_text_file(path, MAX_BYTES)
             .map_err(|error| Error::Config(format!("{}: {error}", path.display())))?;
@@ -62,7 +62,7 @@ impl Format<'_> {
                 read.too_long += 1;
                 continue;
             }
-            // The last question identifies the example; earlier turns may be shared by many.
+            // The last question identifies the example, since many examples may share earlier turns.
             let problem = before.iter().rev().find(|turn| turn.0 == "user");
             read.problems
                 .push(problem.map(|turn| turn.1.clone()).unwrap_or_default());
@@ -75,8 +75,8 @@ impl Format<'_> {
                 "{path}: no example has at most {longest} tokens"
             )));
         }
-        // GSM8K-like files name the worked solution `answer`, other files a bare result. Training
-        // on bare results unlearns reasoning, so the user has to ask for that.
+        // In files like GSM8K `answer` is a worked solution, in others a bare result. Training on bare results would
+        // unlearn reasoning, so they must be under `solution` to be accepted.
         if !worked {
             return Err(Error::Config(format!(
                 "{path}: only bare results, under `answer`: write worked solutions under `solution`, \
@@ -86,8 +86,8 @@ impl Format<'_> {
         Ok(read)
     }
 
-    /// Returns the tokens of a conversation: the prompt up to the assistant's turn, the `solution`,
-    /// and the token that ends the turn. The loss covers the last two.
+    /// Makes the example of a conversation: the prompt, the `solution` and the token that ends the assistant's turn.
+    /// The prompt has no loss.
     fn example(&self, before: &[Turn], solution: &str) -> std::result::Result<Example, String> {
         let system = self
             .system
@@ -111,8 +111,8 @@ impl Format<'_> {
         let start = ids.len();
         let joined = format!("{prompt}{solution}");
         let joined = self.encode(&joined, special)?;
-        // A generator continues after the prompt's tokens. If the joined text would merge the last
-        // token of the prompt with the solution's first, the solution is tokenised separately.
+        // At inference the prompt's tokens are fixed. If the joined text is tokenised differently at the end of the
+        // prompt, the solution is tokenised separately.
         match joined.strip_prefix(ids.as_slice()) {
             Some(own) => ids.extend_from_slice(own),
             None => ids.extend(self.encode(solution, false)?),
@@ -136,8 +136,8 @@ impl Format<'_> {
         ids.map_err(|error| error.to_string())
     }
 
-    /// Returns the token that ends the assistant's turn in the template, if a generator stops at
-    /// it; otherwise the checkpoint's first end-of-text token.
+    /// Returns the end-of-text token that the template writes after the assistant's turn. If there is none, returns
+    /// the checkpoint's first end-of-text token.
     fn end(&self, messages: &[Message<'_>], solution: &str) -> std::result::Result<u32, String> {
         let last = [Message::assistant(solution)];
         let whole = self
@@ -154,12 +154,12 @@ impl Format<'_> {
     }
 }
 
-/// Whether an answer is only a result: a single line of few words.
+/// Returns whether an answer is a single line of fewer than `BARE_WORDS` words.
 fn is_bare(answer: &str) -> bool {
     !answer.trim().contains('\n') && answer.split_whitespace().count() < BARE_WORDS
 }
 
-/// Returns the turns before the solution, and the solution.
+/// Returns the conversation before the solution, and the solution.
 fn turns(value: &Value) -> std::result::Result<(Vec<Turn>, String), String> {
     if let Some(messages) = value.get("messages") {
         let messages = messages.as_array().ok_or("`messages` must be a list")?;
@@ -189,7 +189,7 @@ fn message_text(message: &Value, name: &str) -> std::result::Result<String, Stri
     }
 }
 
-/// Returns the text of the first field that exists; an error if the text is blank.
+/// Returns the text of the first field that exists. A blank text is an error.
 fn first_text(value: &Value, names: [&str; 2]) -> std::result::Result<String, String> {
     let found = names.iter().find_map(|name| value.get(name)?.as_str());
     found

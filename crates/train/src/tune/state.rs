@@ -1,4 +1,4 @@
-//! The saved state of a run, a safetensors file of weights, moments and the number of updates done.
+//! The saved state of a run: a safetensors file with weights, moments and the number of finished updates.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::write::{first_line, write_tensors};
 use crate::{Error, Result};
 
 const STEP: &str = "step";
-/// The time between two saves.
+/// The least time between two saves of a run that saves by time.
 pub(crate) const SAVE: Duration = Duration::from_secs(300);
 
 pub(crate) fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tensor>> {
@@ -20,7 +20,6 @@ pub(crate) fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tenso
         .map_err(|error| Error::Checkpoint(path.to_owned(), first_line(&error)))
 }
 
-/// Returns the number of updates done in a saved state.
 pub(crate) fn step(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
     let step = state
         .get(STEP)
@@ -28,13 +27,13 @@ pub(crate) fn step(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize
     Ok(step.to_scalar::<u32>()? as usize)
 }
 
-/// Returns a number that was saved with the weights; `None` in files without it.
+/// Returns a number that [`save`] stored under `name`; `None` if the file has no such number.
 pub(crate) fn number(state: &HashMap<String, Tensor>, name: &str) -> Result<Option<f64>> {
     let saved = state.get(name).map(Tensor::to_scalar::<f64>);
     Ok(saved.transpose()?)
 }
 
-/// Writes a state. `numbers` are further values by name, read again by [`number`].
+/// Writes a state after `step` updates. `numbers` are additional values, to be read by [`number`].
 pub(crate) fn save(
     path: &Path,
     decoder: &Decoder,
@@ -46,7 +45,7 @@ pub(crate) fn save(
     for (name, var) in decoder.vars() {
         all.insert(name.to_owned(), var.as_tensor().clone());
     }
-    // Numbers are stored as tensors, so that the whole state is one file and replaced in one step.
+    // Numbers are stored as tensors so that the whole state is one file, which is replaced atomically.
     all.insert(STEP.into(), Tensor::new(step as u32, &Device::Cpu)?);
     for &(name, number) in numbers {
         all.insert(name.to_owned(), Tensor::new(number, &Device::Cpu)?);
@@ -54,7 +53,7 @@ pub(crate) fn save(
     write_tensors(path, &all)
 }
 
-/// Writes only the trained weights, without moments.
+/// Writes only the trained weights, without the moments that a resume would need.
 pub(crate) fn save_weights(path: &Path, decoder: &Decoder) -> Result<()> {
     let vars = decoder.vars();
     let all = vars.map(|(name, var)| (name.to_owned(), var.as_tensor().clone()));

@@ -1,4 +1,4 @@
-//! The `work` folder of a run and the identity by which a resumed run recognises the folder.
+//! The `work` folder of a run, with the identity that a resumed run compares.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -13,23 +13,22 @@ use super::{Example, Recipe};
 use crate::write::write_json;
 use crate::{Error, Result};
 
-/// The inputs that decide the bytes of a run's output. A folder can be resumed only with an equal
-/// identity.
+/// All inputs that decide a run's output. A folder can only be resumed with an equal identity.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// The kind of training: `sft`, `prm` or `orm`.
+    /// The name of the task: `sft`, `prm` or `orm`.
     pub kind: String,
-    /// The format of a reward model, as TOML.
+    /// The format description of a reward model, as TOML; `None` for a generator.
     pub format: Option<String>,
     pub from: PathBuf,
     pub recipe: Recipe,
     pub held_out: f64,
     pub frozen_type: WeightType,
-    /// The fingerprint of all examples and of the weights' names.
+    /// The fingerprint of the examples and of the names of the weights.
     pub examples: String,
 }
 
-/// Opens the log of losses, one JSON object a line. After a crash, updates since the last saved
+/// Opens the log of losses for appending; a line is a JSON object. If a run crashed, the updates after its last saved
 /// state appear twice.
 pub(crate) fn log(work: &Path) -> Result<File> {
     let path = work.join("log.jsonl");
@@ -37,11 +36,11 @@ pub(crate) fn log(work: &Path) -> Result<File> {
     file.map_err(|error| Error::Io(path, error))
 }
 
-/// The largest size of a file with a run's identity, in bytes.
+/// The largest accepted size of an identity file, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Writes `identity` to the file at `path`. If the file exists, checks that it describes the same
-/// run and that resuming is wanted.
+/// Writes `identity` to the file at `path`. An existing file must have the same identity by `is_same`, and `resume`
+/// must be true.
 pub(crate) fn claim<I>(
     path: &Path,
     identity: &I,
@@ -64,7 +63,6 @@ where
         let folder = path.parent().unwrap_or(path);
         return Err(Error::EarlierRun(folder.to_owned()));
     }
-    // The folder belongs to this run only if every input that decides its bytes is equal.
     match serde_json::from_str(&text) {
         Ok(earlier) if is_same(&earlier, identity) => Ok(()),
         Ok(_) => Err(Error::Config(format!(
@@ -75,12 +73,11 @@ where
     }
 }
 
-/// Splits examples into a training set and a held-out set, with all examples of a problem on the
-/// same side.
+/// Splits examples into a training set and a held-out set of about the fraction `part`. All examples of a problem are
+/// on the same side.
 pub(crate) fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usize>) {
     (0..problems.len()).partition(|&i| {
-        // By the hash of the problem's text, so that adding examples moves no other problem to the
-        // other side.
+        // A hash of the problem's text decides, so that new examples do not move others to the other side.
         let digest = Sha256::new()
             .chain_update(seed.to_le_bytes())
             .chain_update(problems[i].trim());
@@ -90,11 +87,11 @@ pub(crate) fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, V
     })
 }
 
-/// Returns a fingerprint of examples and of the weights' names.
+/// Returns a hash of all tokens and targets of the examples and of the names of the weights.
 pub(crate) fn fingerprint(examples: &[Example], weights: &Weights) -> String {
     let mut digest = Sha256::new();
     for example in examples {
-        // The length first, so that moving a token to the next example changes the digest.
+        // The hash includes lengths, so that a token moved to the next example changes it.
         digest.update((example.ids.len() as u64).to_le_bytes());
         for id in &example.ids {
             digest.update(id.to_le_bytes());
@@ -110,7 +107,7 @@ pub(crate) fn fingerprint(examples: &[Example], weights: &Weights) -> String {
     with_names(digest, weights)
 }
 
-/// Adds the weights' names to a digest; returns its first 16 bytes in hex.
+/// Adds the names of the weights to a hash, and returns its first 16 bytes in hexadecimal.
 pub(crate) fn with_names(mut digest: Sha256, weights: &Weights) -> String {
     for name in weights.names() {
         digest.update(name);

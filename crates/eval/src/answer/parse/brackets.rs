@@ -6,8 +6,7 @@ use super::Parser;
 use crate::algebra::Fault;
 
 impl Parser<'_> {
-    /// Parses an expression in brackets: `(x+1)`, `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle
-    /// 1,2\rangle`.
+    /// Parses a bracket and its content: `(x+1)`, `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle 1,2\rangle`.
     pub(super) fn bracketed(&mut self, open: char) -> Result<Value, Fault> {
         self.nested(|parser| {
             parser.at += 1;
@@ -49,7 +48,7 @@ impl Parser<'_> {
     }
 }
 
-/// Creates a set in canonical order. A set of one thing becomes that thing: `{5}` answers 5.
+/// Makes a set with its items sorted and without duplicates. A set of one item becomes the item: `{5}` answers 5.
 pub(super) fn set(mut items: Vec<Value>) -> Value {
     items.sort_by_cached_key(Value::to_string);
     items.dedup_by_key(|item| item.to_string());

@@ -8,7 +8,7 @@ use super::expression::is_mathematics;
 use super::{Parser, scalar};
 use crate::algebra::{Fault, Fraction, is_function};
 
-/// Letters that are functions, unless the answers also have the letter without brackets.
+/// Letters that name functions, unless a compared answer also has the letter without brackets.
 const FUNCTIONS: &[u8] = b"fghFGH";
 
 /// A longer call, in bytes, is not read; it bounds what nested calls take.
@@ -22,21 +22,20 @@ pub(in super::super) struct Letters {
 }
 
 impl Letters {
-    /// Records which letters of an answer are called, as `f` in `f(2)`, and which stand without
-    /// brackets.
+    /// Records the letters of an answer by their use: called as `f` in `f(2)`, or without brackets.
     pub(in super::super) fn see(&mut self, tokens: &[Token]) {
         for (at, token) in tokens.iter().enumerate() {
             let Kind::Letters(run) = &token.kind else {
                 continue;
             };
             let run = run.trim_end_matches('\'');
-            // `sin(x)` and words have no variables in them.
+            // The letters of `sin` and of words are not variables.
             if run.len() > 1 && (is_function(run) || !is_mathematics(run)) {
                 continue;
             }
             let opens = tokens.get(at + 1).map(|t| &t.kind) == Some(&Kind::Symbol('('));
             for (place, letter) in run.bytes().enumerate() {
-                // In `xf(2)` only the last letter is before the bracket.
+                // In `xf(2)` only the last letter of the run is called.
                 if !opens || place + 1 < run.len() {
                     self.bare |= bit(letter);
                 } else if FUNCTIONS.contains(&letter) || is_call(tokens, at + 1) {
@@ -74,7 +73,7 @@ fn is_zero(tokens: &[Token], open: usize) -> bool {
     matches!(tokens.get(open + 1).map(|t| &t.kind), Some(Kind::Number(_, Some(digits))) if digits == "0")
 }
 
-/// Returns the index after brackets that hold only numbers and names: `(0)`, `(-x)`, `(x_1,2)`.
+/// Returns the index after brackets that contain only numbers and names, such as `(0)`, `(-x)` and `(x_1,2)`.
 fn arguments(tokens: &[Token], open: usize) -> Option<usize> {
     let kind = |at: usize| tokens.get(at).map(|token| &token.kind);
     let is_name = |at: usize| match kind(at) {
@@ -115,7 +114,7 @@ impl Parser<'_> {
             _ => return false,
         };
         match name.as_bytes() {
-            // Constants, never functions.
+            // `e` and `i` are constants, so brackets after them are a product.
             [b'e' | b'i'] => false,
             [_, b'\''] => true,
             [letter] if is_power => {

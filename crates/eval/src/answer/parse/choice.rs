@@ -1,4 +1,4 @@
-//! `(B)`, `(B) 23`, `B. 23`, `option B`: the letter of a choice, with or without its value.
+//! Letters of choices, with or without their values: `(B)`, `(B) 23`, `B. 23`, `option B`.
 
 use super::super::lex::Kind;
 use super::super::value::Value;
@@ -9,7 +9,7 @@ use crate::algebra::{Fault, Fraction};
 const LAST: u8 = b'J';
 
 impl Parser<'_> {
-    /// Parses a whole answer, with the letter of a choice if it begins with one.
+    /// Parses a whole answer, which may begin with the letter of a choice.
     pub(super) fn answer(&mut self) -> Result<Value, Fault> {
         let start = self.at;
         let said = match self.kind(0) {
@@ -20,7 +20,7 @@ impl Parser<'_> {
             _ => return self.list(),
         };
         self.at += usize::from(said);
-        // Not a choice: parsed again from the start as any other answer.
+        // An answer without a choice is parsed from its start.
         let Some((letter, is_marked)) = self.choice(said) else {
             self.at = start;
             return self.list();
@@ -28,7 +28,7 @@ impl Parser<'_> {
         if self.at == self.tokens.len() && (said || is_marked) {
             return Ok(Value::Scalar(Fraction::variable(&letter)));
         }
-        // `A + 1` begins with a variable, and `(A), (B)` is a list.
+        // `A + 1` begins with a variable, and `(A), (B)` is a list of choices.
         if !is_marked || !self.begins_item() {
             self.at = start;
             return self.list();
@@ -37,8 +37,8 @@ impl Parser<'_> {
         Ok(Value::Choice(letter, Box::new(value)))
     }
 
-    /// Parses the letter of a choice. Returns the letter in capitals, and whether brackets or a dot
-    /// mark it. A small letter only counts after the word "option".
+    /// Parses the letter of a choice. Returns the capital letter, and whether brackets or a dot mark it. A small
+    /// letter is accepted only if `said`, that is after "option" or "choice".
     fn choice(&mut self, said: bool) -> Option<(String, bool)> {
         let bracketed = self.eat('(');
         let letter = match self.kind(0)? {

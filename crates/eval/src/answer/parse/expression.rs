@@ -51,7 +51,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Reads signs. Returns whether they amount to a minus; `None` without a sign.
+    /// Parses a sequence of signs. Returns true if their product is a minus, and `None` if there is no sign.
     pub(super) fn sign(&mut self) -> Option<bool> {
         let mut negative = None;
         while let Some(sign @ ('+' | '-' | '±' | '∓')) = self.symbol() {
@@ -60,8 +60,8 @@ impl Parser<'_> {
                 '-' => true,
                 _ => {
                     self.either = true;
-                    // The answer is parsed twice, once for each sign: with `plus`, `±` is + and `∓`
-                    // is -.
+                    // The item is parsed twice. In the first pass (`plus`) `±` is + and `∓` is -, in the second the
+                    // reverse.
                     self.plus == (sign == '∓')
                 }
             };
@@ -75,7 +75,7 @@ impl Parser<'_> {
         let mut value = self.power()?;
         loop {
             let operator = self.symbol().filter(|c| matches!(c, '*' | '/'));
-            // `18/hour` is 18 with a unit and not a quotient.
+            // `18/hour` is 18 with a unit, not a quotient.
             if operator == Some('/') && self.begins_unit(1) {
                 return Ok(value);
             }
@@ -123,7 +123,7 @@ impl Parser<'_> {
         )
     }
 
-    /// Whether a unit or a word begins at `ahead`, such as the hour in `18/hour`.
+    /// Returns whether the token `ahead` of here is a unit or a word, such as `hour` in `18/hour`.
     fn begins_unit(&self, ahead: usize) -> bool {
         match self.kind(ahead) {
             Some(Kind::Text(_)) => true,
@@ -151,14 +151,14 @@ impl Parser<'_> {
         small_word || word.len() >= 4 || (word.len() == 3 && spaced && small)
     }
 
-    /// Parses a factor with its exponents, factorials and degree signs.
+    /// Parses a factor followed by any exponents, factorials, degree signs and calls.
     pub(super) fn power(&mut self) -> Result<Value, Fault> {
         let start = self.at;
         let mut value = self.primary()?;
         let (mut is_name, mut is_power) = (true, false);
         loop {
             match self.symbol() {
-                // `f(0)` is the value of a function that the question names, `x(x+1)` is a product.
+                // `f(0)` is a value of a function that the problem names, but `x(x+1)` is a product.
                 Some('(') if is_name && self.is_called(start, is_power) => {
                     is_name = false;
                     value = self.call(&value)?;
@@ -169,7 +169,8 @@ impl Parser<'_> {
                     let exponent = self.exponent()?;
                     value = Value::Scalar(power(&scalar(value)?, &exponent, self.budget)?);
                 }
-                // Python's power. A `**` of Markdown was trimmed from the ends of the answer.
+                // `**` is the power operator of Python. The lexer's caller has already trimmed Markdown's `**` at the
+                // ends.
                 Some('*') if self.kind(1) == Some(&Kind::Symbol('*')) => {
                     self.at += 2;
                     let exponent = self.exponent()?;
@@ -182,7 +183,8 @@ impl Parser<'_> {
                 }
                 Some('°') => {
                     self.at += 1;
-                    // The degree is a thing and not a factor of pi/180: `90°` answers 90.
+                    // A degree is a counted thing, not a factor of pi/180, because the reference answer for `90°` may
+                    // be 90.
                     let scale = self.word(0).filter(|w| matches!(w.as_str(), "c" | "f"));
                     self.at += usize::from(scale.is_some());
                     self.things.push("degree".to_owned());
@@ -207,7 +209,7 @@ impl Parser<'_> {
             Kind::Symbol('|') => self.nested(|parser| {
                 parser.at += 1;
                 parser.bars += 1;
-                // Counted, so that the next `|` closes these bars and does not open others.
+                // While `bars` is above 0, the next `|` closes an absolute value and does not open another.
                 let inside = scalar(parser.sum()?)?;
                 parser.bars -= 1;
                 parser.expect('|')?;
@@ -239,8 +241,8 @@ impl Parser<'_> {
         Ok(Value::Scalar(value.into()))
     }
 
-    /// Parses the fraction of a mixed number: `1/2` or `\frac{1}{2}` right after an integer. An
-    /// improper fraction is a factor instead.
+    /// Parses the fraction of a mixed number, `1/2` or `\frac{1}{2}` directly after an integer. Returns `None` for an
+    /// improper fraction, which is a factor.
     fn mixed_part(&mut self) -> Result<Option<Rational>, Fault> {
         let start = self.at;
         let is_proper = |x: &Rational| x.is_positive() && *x < Rational::one();
@@ -261,7 +263,7 @@ impl Parser<'_> {
                 if let Some(part) = part.filter(is_proper) {
                     return Ok(Some(part));
                 }
-                // Not a mixed number: the command is parsed again, as a factor.
+                // The command is not part of a mixed number, so it is parsed again as a factor.
                 self.at = start;
             }
             _ => {}
@@ -289,7 +291,7 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        // A run of letters is a product: its first letter becomes a token, the rest is parsed next.
+        // A run of letters is a product. Its first letter becomes a token, and the rest is parsed as the next factor.
         if word.len() > 1 && !word.ends_with('\'') {
             self.split(self.at);
         }
@@ -311,7 +313,7 @@ impl Parser<'_> {
         Ok(Value::Scalar(Fraction::atom(atom)))
     }
 
-    /// Splits the first character off a token: `xy` becomes `x` and `y`, `12` becomes `1` and `2`.
+    /// Splits the first character off the token at `at`: `xy` becomes `x` and `y`, `12` becomes `1` and `2`.
     fn split(&mut self, at: usize) {
         let Some(token) = self.tokens.get_mut(at) else {
             return;
@@ -337,19 +339,19 @@ impl Parser<'_> {
         self.tokens.insert(at, first);
     }
 
-    /// Parses a subscript, `_1`, `_n` or `_{n+1}`, to its canonical text.
+    /// Parses a subscript such as `_1`, `_n` or `_{n+1}`, and returns its canonical text.
     pub(super) fn subscript(&mut self) -> Result<String, Fault> {
         self.at += 1;
         let value = self.argument()?;
         Ok(value.to_string())
     }
 
-    /// Parses an argument: a group in braces or brackets, or a single number or letter.
+    /// Parses the argument of a command: a group in braces or brackets, or a single token.
     pub(super) fn argument(&mut self) -> Result<Value, Fault> {
         self.nested(Self::primary)
     }
 
-    /// Parses an argument of `\frac`, where `\frac12` is a half.
+    /// Parses an argument of `\frac`. A single digit suffices: `\frac12` is one half.
     pub(super) fn short_argument(&mut self) -> Result<Fraction, Fault> {
         self.split(self.at);
         let negative = self.sign().unwrap_or(false);

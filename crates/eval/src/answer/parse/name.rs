@@ -1,4 +1,4 @@
-//! Names before an equals sign that only introduce the answer: `x =`, `AB =`, `f(x) =`, `(x,y) =`.
+//! Names that only introduce an answer, before an equals sign: `x =`, `AB =`, `f(x) =`, `(x,y) =`.
 
 use super::super::lex::Kind;
 use super::Parser;

@@ -13,13 +13,13 @@ impl Parser<'_> {
             self.at = end + 1;
         }
         let mut sides = vec![self.union()?];
-        // A name before the first sign (`x =`) is not a side: it only introduces the answer.
+        // The name before the first sign, as in `x =`, is not among `sides`, because it only introduces the answer.
         let mut signs = Vec::new();
         while let Some(sign @ ('=' | '<' | '>' | '≤' | '≥' | '≠' | '∈' | '≈')) = self.symbol()
         {
             self.at += 1;
             let side = self.union()?;
-            // `\frac{1}{3} \approx 0.33`: the approximation adds nothing to the exact value.
+            // In `\frac{1}{3} \approx 0.33` the approximation is skipped, because the exact value is known.
             let is_known = name.is_some() || !signs.is_empty() || !is_variable(&sides[0]);
             if sign == '≈' && is_known {
                 continue;
@@ -45,12 +45,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Converts an inequality to the interval of its variable. Without a single linear variable the
-    /// result is the difference of the sides, which is positive.
+    /// Converts an inequality to the interval of its variable. If the difference of the sides is not linear in one
+    /// variable, the result says that this difference is positive.
     fn inequality(&mut self, sides: Vec<Value>, signs: &[char]) -> Result<Value, Fault> {
         let mut sides: Vec<Fraction> = sides.into_iter().map(scalar).collect::<Result<_, _>>()?;
         let mut strict: Vec<bool> = signs.iter().map(|s| !matches!(s, '≤' | '≥')).collect();
-        // Turned round, so that `5 > x > 2` and `2 < x < 5` get one form.
+        // The sides are reversed, so that `5 > x > 2` and `2 < x < 5` have one form.
         if signs.iter().all(|sign| matches!(sign, '>' | '≥')) {
             sides.reverse();
             strict.reverse();
@@ -61,7 +61,7 @@ impl Parser<'_> {
             ([low, high], [strict]) => {
                 let difference = high.minus(low, self.budget)?;
                 match self.solved(&difference)? {
-                    // All numbers but one are a union of two open intervals.
+                    // All numbers except one are the union of two open intervals.
                     Some((name, at, _)) if signs == ['≠'] => {
                         let sides = vec![below(at.clone(), true), above(at, true)];
                         Ok(named(name, joined(sides, Value::Union)))
@@ -76,8 +76,8 @@ impl Parser<'_> {
                 }
             }
             ([low, middle, high], [a, b]) if low.is_constant() && high.is_constant() => {
-                // Both differences are linear in the same variable. If the middle falls with the
-                // variable, as in `0 < 3 - x < 2`, the ends change places.
+                // Both differences are linear in the same variable. If the middle falls with the variable, as in `0 <
+                // 3 - x < 2`, the ends are swapped.
                 let over_low = middle.minus(low, self.budget)?;
                 let over_high = middle.minus(high, self.budget)?;
                 match (self.solved(&over_low)?, self.solved(&over_high)?) {
@@ -94,8 +94,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Returns the variable of a linear expression, the value at which the expression is zero, and
-    /// whether the expression rises with the variable.
+    /// Solves `expression = 0` for an expression that is linear in one variable. Returns the variable, the solution,
+    /// and whether the expression rises with the variable.
     fn solved(&mut self, expression: &Fraction) -> Result<Option<(String, Fraction, bool)>, Fault> {
         let Some((name, slope, rest)) = expression.linear() else {
             return Ok(None);
@@ -110,7 +110,7 @@ fn is_variable(value: &Value) -> bool {
     matches!(value, Value::Scalar(x) if x.as_variable().is_some())
 }
 
-/// Names a value, but not after a call: `f(x)` in `0 < f(x) < 2` only repeats the question.
+/// Adds a name to a value. The name of a call is dropped: `f(x)` in `0 < f(x) < 2` is not a variable to solve for.
 fn named(name: String, value: Value) -> Value {
     if name.contains('(') {
         return value;

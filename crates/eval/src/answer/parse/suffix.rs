@@ -17,7 +17,7 @@ impl Parser<'_> {
         let mut power = None;
         let mut known = true;
         loop {
-            // Kept as a scale and not divided: `50%` is compared as 50 and as 0.5.
+            // The percentage is stored as a scale, because `50%` is compared both as 50 and as 0.5.
             if self.eat('%') {
                 self.percent();
                 continue;
@@ -58,12 +58,11 @@ impl Parser<'_> {
                     if braced {
                         self.expect('}')?;
                     }
-                    // `m^2` after a unit is a square metre and not a power of the value.
+                    // In `5 m^2` the exponent belongs to the unit, not to the value.
                     power = exponent.to_string().parse().ok();
                 }
                 Some(Kind::Symbol('/')) if self.is_per() => {
-                    // `km/h` and `5 km-long` are in no table of units, so only their words are
-                    // compared.
+                    // `km/h` and `5 km-long` are not in the table of units, so their words are compared.
                     known = false;
                     self.at += 1;
                 }
@@ -77,7 +76,7 @@ impl Parser<'_> {
         if known && let Some(unit) = units::unit(&words, power) {
             self.unit = Some(unit);
         }
-        // "at least 5" and "not 5" must not equal 5, so their words have to be the same.
+        // "at least 5" and "not 5" must not equal 5, so these words are compared too.
         if words::say_more(&words) {
             self.remarks.append(&mut words);
         } else {
@@ -91,7 +90,7 @@ impl Parser<'_> {
         self.things.push("percent".to_owned());
     }
 
-    /// Reads one word after a value. A word that does not change the value is added to `words`.
+    /// Reads one word after a value. A word that does not change the value is appended to `words`.
     fn suffix(
         &mut self,
         value: Value,
@@ -121,7 +120,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Returns the fraction in `3 and a half`, and the index after it.
+    /// Returns the fraction in `and a half` after a value, with the index of the token after it.
     fn and_a_part(&self) -> Option<(Rational, usize)> {
         if self.word(0)? != "and" {
             return None;

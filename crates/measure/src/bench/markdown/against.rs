@@ -1,4 +1,4 @@
-//! The section on each strategy against the baseline: a line for each run, and a table of all
+//! The section that compares the runs with the baseline: a line for the best cell of each run, and a table of all
 //! cells.
 
 use std::fmt::Write;
@@ -15,7 +15,8 @@ pub(super) fn against_baseline(out: &mut String, baseline: &str, answers: &[&Ans
     );
     for run in distinct(answers.iter().map(|answer| answer.run.as_str())) {
         let of_run = answers.iter().filter(|answer| answer.run == run);
-        // `max_by` returns the last of equal cells; reversed, that is the first, the cheapest.
+        // `max_by` returns the last of equally accurate cells. In reverse order this is the first one, which is the
+        // cheapest.
         let best = of_run
             .rev()
             .max_by(|a, b| a.accuracy.total_cmp(&b.accuracy));
@@ -81,9 +82,9 @@ fn sentence(baseline: &str, answer: &Answer) -> String {
     text
 }
 
-/// Writes a factor as the object of "the baseline needs ...".
+/// Returns the object of a sentence that begins with "the baseline needs".
 fn needed(fewer: &Fewer) -> String {
-    // A bound is stated only if its interval has a finite end.
+    // A bound is stated only if the interval has a finite end in its direction.
     let factor = match fewer.bound {
         None => times(fewer),
         Some(Bound::MoreThan) if fewer.low > 0.0 => format!("at least {}", factor(fewer.low)),
@@ -100,7 +101,7 @@ fn unit(axis: Axis) -> String {
 
 fn times(fewer: &Fewer) -> String {
     let (low, high) = (factor(fewer.low), factor(fewer.high));
-    // 0 and infinity are open ends: resampled sets that reach the accuracy at once, or never.
+    // An end of 0 or infinity is open, because some resampled sets reach the accuracy at once or never.
     let interval = match (fewer.low > 0.0, fewer.high.is_finite()) {
         (true, true) => format!("{low} to {high}"),
         (true, false) => format!("at least {low}"),
@@ -125,7 +126,7 @@ fn gain(gain: &Points) -> String {
     )
 }
 
-/// Writes a finite factor with two or three significant digits.
+/// Formats a finite factor with two or three significant digits below 100.
 fn factor(value: f64) -> String {
     match value {
         tiny if tiny < 0.1 => format!("{tiny:.3}"),

@@ -1,4 +1,4 @@
-//! The section on accuracy and reward over N.
+//! The section on accuracy and reward as functions of N, the number of chains.
 
 use std::fmt::Write;
 

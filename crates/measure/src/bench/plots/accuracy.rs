@@ -1,4 +1,4 @@
-//! The figure of accuracy over cost: a line for each run over its numbers of chains.
+//! The figure of accuracy over cost, with a line for each run. The points of a line are its cells, one for each N.
 
 use crate::bench::against::Axis;
 use crate::bench::measured::{Measured, mean};
@@ -6,7 +6,7 @@ use crate::grouped;
 use crate::report::chart::{self, Chart, HPos, Item, Numbered, VPos, at, panel};
 use crate::report::style::{INK, Look, PALE, named, note};
 
-/// Makes the figure of a set for a kind of cost.
+/// Makes the figure of a set for the kind of cost `over`.
 pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<'_>]) -> Chart {
     let costs = cells
         .iter()
@@ -18,7 +18,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     for (number, &run) in runs.iter().enumerate() {
         let of_run = cells.iter().filter(|cell| cell.cell.run == run);
         let mut points: Vec<Numbered> = of_run.filter_map(|cell| point(cell, over)).collect();
-        // A line follows N, whose cost does not always rise.
+        // The line follows N, although the cost may not rise with N.
         points.sort_by_key(|point| point.number);
         if !points.is_empty() {
             legend.push(named(Look::of(number), run));
@@ -26,7 +26,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
         }
     }
     legend.extend(["numbers: N", "bars: 95 %", "equal costs: side by side"].map(note));
-    // Without any cost the axis still needs a positive range.
+    // A logarithmic axis needs a positive range even if there are no costs.
     let most = costs
         .iter()
         .map(|of| of.0)
@@ -35,9 +35,9 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     let top = costs.iter().map(|of| of.1.high).fold(0.0, f64::max);
     let bottom = costs.iter().map(|of| of.1.low).fold(top, f64::min);
     let y = (bottom * 100.0 - 3.0).max(0.0)..(top * 100.0 + 3.0).min(101.0);
-    // Own ticks: those of the library are too dense within a decade.
+    // The ticks of the library are too dense within a decade, so the figure draws its own.
     let mut items = Vec::new();
-    // A factor of 1.3 at both ends leaves room for markers.
+    // The factor 1.3 leaves room for markers at both ends.
     for tick in ticks(least / 1.3, most * 1.3) {
         let ends = [y.start, y.end].map(|y| at(tick.log10(), y));
         items.push(Item::Stroke(PALE.into(), 0, ends));
@@ -64,7 +64,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     Chart::one(heading, legend, panel(x, y, items))
 }
 
-/// Returns the point of a cell; `None` for a cost of 0, which a logarithmic axis cannot show.
+/// Returns the point of a cell, or `None` for a cost of 0, which a logarithmic axis cannot show.
 fn point(cell: &Measured<'_>, over: Axis) -> Option<Numbered> {
     let (cost, share) = (mean(over.of(cell)), cell.accuracy());
     (cost > 0.0).then(|| Numbered {
@@ -75,10 +75,10 @@ fn point(cell: &Measured<'_>, over: Axis) -> Option<Numbered> {
     })
 }
 
-/// Returns 1, 2 and 5 of each decade within a range; in a long range only the decades.
+/// Returns 1, 2 and 5 of each decade between `from` and `to`, or only 1 if the range is long.
 fn ticks(from: f64, to: f64) -> Vec<f64> {
     let decades = from.log10().floor() as i32..=to.log10().ceil() as i32;
-    // Over more than three decades, three labels per decade would overlap.
+    // Over more than 3.5 decades, three labels for each decade would overlap.
     let steps: &[f64] = if to / from > 3e3 {
         &[1.0]
     } else {
@@ -88,12 +88,12 @@ fn ticks(from: f64, to: f64) -> Vec<f64> {
     all.filter(|tick| (from..=to).contains(tick)).collect()
 }
 
-/// Writes a tick as a label, such as `1 000` or `0.02`.
+/// Formats a tick, for example as `1 000` or `0.02`.
 fn short(tick: f64) -> String {
     match tick {
         whole if whole >= 1.0 => grouped(whole.round() as u64),
         small => {
-            // As many digits as the first significant one needs.
+            // The number of digits up to the first significant one.
             let digits = (-small.log10()).ceil() as usize;
             format!("{small:.digits$}")
         }

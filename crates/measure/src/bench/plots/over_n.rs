@@ -1,4 +1,4 @@
-//! The figure of accuracy and the reward model's own score over N, a panel for each run.
+//! The figure of accuracy and mean reward over N, with a panel for each run.
 
 use beamgen::eval::metrics::Interval;
 
@@ -10,10 +10,10 @@ use crate::report::style::{INK, Look, named, note};
 /// The number of panels side by side.
 const ACROSS: usize = 4;
 
-/// The largest number of panels of a figure.
+/// The largest number of panels. More would be too small to read.
 const MOST: usize = 12;
 
-/// A function that returns the value of a line at a point.
+/// A function that returns the value of a line at a point of the curve.
 type Of = fn(&Point) -> Interval;
 
 const LINES: [(&str, Of); 2] = [
@@ -21,18 +21,18 @@ const LINES: [(&str, Of); 2] = [
     ("reward \u{d7} 100", |point| point.reward),
 ];
 
-/// Makes the figure of a set; `None` if no run with several N used a reward model.
+/// Makes the figure of a set, or returns `None` if none of these runs has a curve.
 pub(super) fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Chart> {
     let of_runs = curves.iter().filter(|of| runs.contains(&of.run.as_str()));
     let mut curves: Vec<&OverN> = of_runs.copied().collect();
-    // More panels would be too small to read.
+    // The legend tells how many runs are left out.
     let left_out = curves.len().saturating_sub(MOST);
     curves.truncate(MOST);
     let mut legend: Vec<_> = (1..)
         .zip(LINES)
         .map(|(number, (name, _))| named(Look::of(number), name))
         .collect();
-    // The legend explains the vertical line, or why there is none.
+    // The note explains the vertical line, or tells that no panel has one.
     let turns = curves.iter().any(|curve| curve.turning.is_some());
     legend.push(note("bars: 95 %"));
     legend.push(note(if turns {
@@ -44,7 +44,7 @@ pub(super) fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Char
         let runs = counted(left_out, "more run", "more runs");
         legend.push(note(format!("{runs} left out")));
     }
-    // All panels have the same axis, so that runs can be compared; it begins at the lowest bar.
+    // All panels have the same axis, so that runs can be compared. The axis starts a little below the lowest bar.
     let points = curves.iter().flat_map(|curve| &curve.points);
     let ends = points.flat_map(|point| [point.accuracy.low, point.reward.low]);
     let bottom = (100.0 * ends.fold(1.0, f64::min) - 3.0).max(0.0);
@@ -84,7 +84,7 @@ fn panel(curve: &OverN, bottom: f64) -> Panel {
         items.extend(series(Look::of(number + 1), &points.collect::<Vec<_>>()));
     }
     let x = axis(log2(first) - 0.4..log2(last) + 0.4, "N (log)", Some(0), 0);
-    // A little above 100 %, so that bars and markers at the edge are whole.
+    // The axis ends above 100 %, so that bars and markers at the edge are not cut.
     let y = axis(bottom..102.0, "", Some(6), 0);
     Panel {
         caption: Some(curve.run.clone()),
@@ -93,7 +93,6 @@ fn panel(curve: &OverN, bottom: f64) -> Panel {
     }
 }
 
-/// Returns the place of N on the logarithmic axis.
 fn log2(n: usize) -> f64 {
     (n.max(1) as f64).log2()
 }

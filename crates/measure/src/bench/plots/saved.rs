@@ -1,5 +1,4 @@
-//! The figure of tokens saved by pruning, by the depth of the step, compared with best-of-N with
-//! the same number of chains.
+//! The figure of tokens that pruning saves at each depth of a step. The reference is best-of-N with the same N.
 
 use crate::bench::measured::Measured;
 use crate::bench::outline::{Outline, is_plain};
@@ -7,18 +6,17 @@ use crate::bench::row::{Depths, Row};
 use crate::report::chart::{self, Chart, Panel, at, axis, guide, series};
 use crate::report::style::{Look, named, note};
 
-/// The two models of a search, which both spend tokens.
+/// The two kinds of tokens, by the model that processes them.
 const SIDES: [&str; 2] = ["generated", "scored"];
 
-/// The smallest difference that is shown, as a fraction of the baseline's cost of its most
-/// expensive step.
+/// The smallest difference that is shown, relative to the baseline's tokens at its most expensive depth.
 const LEAST: f64 = 0.05;
 
-/// The mean tokens of a problem that a run saves, by depth: in the generator, in the scorer.
+/// The mean tokens of a problem at each depth: generated at index 0, scored at index 1.
 type Saved = [Vec<f64>; 2];
 
-/// Makes the figure of a set at the N that most runs share with the baseline; the largest N if
-/// several qualify. `None` if no run qualifies, or if all differences are too small to be seen.
+/// Makes the figure of a set for a single N: the one at which most runs can be compared with the baseline, the
+/// largest of several. Returns `None` if there is no such N, or if all differences are too small to be seen.
 pub(super) fn saved(
     set: &str,
     outline: &Outline,
@@ -26,7 +24,7 @@ pub(super) fn saved(
     cells: &[&Measured<'_>],
 ) -> Option<Chart> {
     let baseline_run = outline.baseline.as_deref()?;
-    // Plain sampling shares the baseline's samples, so it cannot save tokens by pruning.
+    // Plain sampling uses the same samples as the baseline and prunes nothing.
     let of_n = |n: usize| {
         let pruning = cells.iter().filter(|cell| {
             runs.contains(&cell.cell.run.as_str()) && !is_plain(&cell.cell.config) && cell.n() > 1
@@ -36,7 +34,7 @@ pub(super) fn saved(
     let baselines = cells.iter().filter(|cell| cell.cell.run == baseline_run);
     let baseline = baselines
         .filter(|cell| of_n(cell.n()).next().is_some())
-        // Most runs first, then the largest N.
+        // The N with the most runs wins, and the largest of several such N.
         .max_by_key(|cell| (of_n(cell.n()).count(), cell.n()))?;
     let spent = spent(baseline);
     let (mut legend, mut lines): (Vec<_>, Vec<Saved>) = of_n(baseline.n())
@@ -49,9 +47,9 @@ pub(super) fn saved(
             (named(Look::of(number), name), saved)
         })
         .unzip();
-    // Taken now, because notes without a look are added to the legend below.
+    // The looks are taken now, because notes without a look are added to the legend below.
     let looks: Vec<Look> = legend.iter().filter_map(|entry| entry.0).collect();
-    // At least 1, so that fractions of it are defined.
+    // At least 1, because differences are compared with fractions of this number.
     let largest = [0, 1].map(|which| spent[which].iter().copied().fold(1.0, f64::max));
     let seen = [0, 1].map(|which| {
         let all = lines.iter().flat_map(|line| &line[which]);
@@ -68,7 +66,7 @@ pub(super) fn saved(
             legend.push(note(format!("{side}: all within {share:.0} %")));
             continue;
         }
-        // Steps that hardly any chain reaches would stretch the axis with zeros.
+        // Few chains reach the last depths, which would stretch the axis with values near zero.
         let ends = lines.iter().map(|line| {
             let last = line[which]
                 .iter()
@@ -96,7 +94,7 @@ pub(super) fn saved(
     })
 }
 
-/// Returns `spent - own` by depth; a list that is shorter has zeros at greater depths.
+/// Returns `spent - own` at each depth. The shorter list continues with zeros.
 fn difference(spent: &[f64], own: &[f64]) -> Vec<f64> {
     (0..spent.len().max(own.len()))
         .map(|depth| {
@@ -106,7 +104,7 @@ fn difference(spent: &[f64], own: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Makes a panel; `largest` is the baseline's cost of its most expensive step.
+/// Makes the panel of one kind of tokens. `largest` is the baseline's number of tokens at its most expensive depth.
 fn panel(lines: &[(Look, &Vec<f64>)], largest: f64, side: &str) -> Panel {
     let values: Vec<f64> = lines.iter().flat_map(|line| line.1).copied().collect();
     let depths = lines.iter().map(|line| line.1.len()).max().unwrap_or(1);
@@ -114,11 +112,10 @@ fn panel(lines: &[(Look, &Vec<f64>)], largest: f64, side: &str) -> Panel {
         values.iter().copied().fold(0.0, f64::min),
         values.iter().copied().fold(0.0, f64::max),
     );
-    // The axis covers at least 10 % of the largest cost, so that relatively small savings look
-    // small.
+    // The axis covers at least 10 % of `largest` in both directions, so that small savings look small.
     let (least, most) = (least.min(-largest * 0.1), most.max(largest * 0.1));
     let room = (most - least) * 0.05;
-    // Steps are counted from 1, with half a step of room at both ends.
+    // Steps are counted from 1. The axis has half a step of room at both ends.
     let end = depths as f64 + 0.5;
     let mut items = vec![guide((0.5, 0.0), (end, 0.0))];
     for (look, saved) in lines {
@@ -134,7 +131,7 @@ fn panel(lines: &[(Look, &Vec<f64>)], largest: f64, side: &str) -> Panel {
     chart::panel(x, axis(least - room..most + room, name, None, 0), items)
 }
 
-/// Returns the mean tokens of a problem at each depth: sampled, and read by the scorer.
+/// Returns the mean tokens of a problem at each depth: generated at index 0, scored at index 1.
 fn spent(cell: &Measured<'_>) -> Saved {
     [
         by_depth(cell, |depths| &depths.sampled),

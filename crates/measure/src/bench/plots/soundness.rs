@@ -1,14 +1,14 @@
-//! The figure of right answers by sound chains, a bar for each cell.
+//! The figure of right answers and of those by sound chains, with a bar for each cell.
 
 use crate::bench::measured::Measured;
 use crate::bench::soundness::sound;
 use crate::report::chart::{Chart, HPos, Item, VPos, at, axis, panel};
 use crate::report::style::{INK, Look, named};
 
-/// The largest number of bars of a figure.
+/// The largest number of bars; further cells are left out.
 const MOST: usize = 24;
 
-/// Makes the figure of a set; `None` if no cell of these runs was audited.
+/// Makes the figure of a set, or returns `None` if no cell of these runs was audited.
 pub(super) fn soundness(set: &str, runs: &[&str], cells: &[&Measured<'_>]) -> Option<Chart> {
     let of_runs = cells
         .iter()
@@ -21,9 +21,9 @@ pub(super) fn soundness(set: &str, runs: &[&str], cells: &[&Measured<'_>]) -> Op
     let [merely, whole] = [5, 6].map(Look::bars);
     let mut items = Vec::new();
     for (number, (cell, found)) in audited.iter().enumerate() {
-        // The axis points up, and the first cell belongs at the top.
+        // The axis points up, and the first cell is shown at the top.
         let y = (audited.len() - number) as f64;
-        // The bar of sound answers covers the beginning of the bar of all right answers.
+        // The second bar covers the start of the first one, since sound answers are among the right ones.
         for (look, share) in [(merely, cell.accuracy().mean), (whole, found.share.share)] {
             let ends = [at(0.0, y - 0.35), at(100.0 * share, y + 0.35)];
             items.push(Item::Block(look.colour, ends));

@@ -1,4 +1,4 @@
-//! The sections on probes and shifts.
+//! The sections of the report on probes and shifts.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::eval_prm::probes::SetProbes;
 use crate::eval_prm::results::SetReport;
 use crate::report::markdown::{Column, columns, decimal, plain, share};
 
-/// Writes the explanation of the probes, once for all sets.
+/// Appends the explanation of probes and of their columns, for all sets.
 pub(super) fn head(out: &mut String, sets: &[SetReport], aggregation: Aggregation, threshold: f32) {
     let of_sets = sets.iter().filter_map(|set| set.probes.as_ref());
     let keys: Vec<&str> = of_sets
@@ -57,11 +57,10 @@ fn list<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = (&'a str, 
     out.push('\n');
 }
 
-/// Writes the tables of a set.
 pub(super) fn one_set(out: &mut String, of: &SetProbes) {
     out.push_str("\n### Probes\n\n");
     columns(out, &PROBE, of.probes.iter());
-    // Refusals are named, because a model may refuse exactly the changes that it cannot judge.
+    // Refusals are reported, because a model may refuse just those changes that it cannot judge.
     for probe in of.probes.iter().filter(|probe| probe.refused > 0) {
         let _ = writeln!(
             out,

@@ -1,4 +1,4 @@
-//! The figure of each probe's effect on the chains' scores.
+//! The figure of the probes' effects: each probe's mean score before and after its change.
 
 use beamgen::eval::probes::{Effect, Wanted};
 
@@ -7,14 +7,14 @@ use crate::eval_prm::results::SetReport;
 use crate::report::chart::{Chart, HPos, Item, VPos, at, axis, guide, panel};
 use crate::report::style::{Color, INK, Look, PALE, named, note};
 
-/// The wanted effects with their entries in the legend.
+/// The wanted reactions, each with its entry in the legend.
 const KINDS: [(Wanted, &str); 3] = [
     (Wanted::Falls, "after: should fall"),
     (Wanted::NoGain, "after: should not rise"),
     (Wanted::Same, "after: should stay"),
 ];
 
-/// Makes the figure of a set; `None` if no probe had a chain.
+/// Makes the figure of a set, or returns `None` if no probe changed a chain.
 pub(super) fn probes(set: &SetReport, threshold: f32) -> Option<Chart> {
     let mut rows = Vec::new();
     for probe in &set.probes.as_ref()?.probes {
@@ -26,7 +26,7 @@ pub(super) fn probes(set: &SetReport, threshold: f32) -> Option<Chart> {
     }
     let (line, count) = (f64::from(threshold), rows.len() as f64);
     let mut items = vec![guide((line, -count), (line, 0.0))];
-    // Rows count downwards from 0, so the first probe is on top.
+    // The vertical coordinate falls from 0, so the first probe is at the top.
     for (number, (probe, look, before, change)) in rows.iter().enumerate() {
         let place = |score: f64| at(score, -0.5 - number as f64);
         let ends = [place(*before), place(before + change.value)];

@@ -1,4 +1,4 @@
-//! Drawing of lines of points with bars and numbers, none of which covers another.
+//! Drawing of `Item::Crowd`: lines of points with bars and numbers that do not cover each other.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -8,14 +8,12 @@ use super::labels::{Around, Rect, Segment, place, side_by_side};
 use super::{Axes, Numbered};
 use crate::report::style::{Drawn, Look, fault, text};
 
-/// A point of a line, placed in pixels of the page.
+/// A point with its position on the page in pixels.
 struct Mark {
-    /// The number of the point's line.
     line: usize,
     look: Look,
     words: String,
     at: (i32, i32),
-    /// The ends of the point's bar, as values of y.
     high: i32,
     low: i32,
 }
@@ -26,8 +24,7 @@ impl Mark {
     }
 }
 
-/// Draws bars, lines, markers and numbers. Points whose bars would cover each other are moved side
-/// by side.
+/// Draws bars, lines, markers and numbers. Points whose bars would cover each other are moved sideways.
 pub(super) fn draw<DB: DrawingBackend>(
     lines: &[(Look, Vec<Numbered>)],
     area: &DrawingArea<DB, Shift>,
@@ -61,7 +58,7 @@ pub(super) fn draw<DB: DrawingBackend>(
     for (mark, shift) in marks.iter_mut().zip(side_by_side(&bars, pixels(8))) {
         mark.at.0 += shift;
     }
-    // Bars first, then lines, then markers: later items cover earlier ones.
+    // Later items cover earlier ones, so bars come first and markers last.
     for mark in &marks {
         let style = mark.look.colour.mix(0.5).stroke_width(scale);
         let bar = PathElement::new(mark.bar().to_vec(), style);
@@ -75,7 +72,7 @@ pub(super) fn draw<DB: DrawingBackend>(
     for mark in &marks {
         mark.look.mark(area, mark.at, scale)?;
     }
-    // Numbers come last: their places depend on all bars, lines and markers.
+    // The position of a number depends on all bars, lines and markers, so numbers are placed after them.
     let style = |mark: &Mark| text(12, scale, mark.look.colour);
     let sizes = marks
         .iter()
@@ -83,7 +80,7 @@ pub(super) fn draw<DB: DrawingBackend>(
             let (width, height) = area
                 .estimate_text_size(&mark.words, &style(mark))
                 .map_err(fault)?;
-            // A little room, since widths are only estimated.
+            // The size of text is only estimated, so a little room is added.
             Ok((width as i32 + pixels(2), height as i32))
         })
         .collect::<Drawn<Vec<_>>>()?;
@@ -92,7 +89,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         .map(|mark| Rect::around(mark.at, (pixels(11), pixels(11))))
         .collect();
     let pairs = marks.windows(2);
-    // Consecutive marks of the same line are joined by a segment.
+    // A segment joins two consecutive points of one line.
     let on_a_line = pairs.filter(|pair| pair[0].line == pair[1].line);
     let lines = on_a_line.map(|pair| [pair[0].at, pair[1].at]);
     let (across, down) = axes.plotting_area().get_pixel_range();

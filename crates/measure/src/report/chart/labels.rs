@@ -1,4 +1,4 @@
-//! Placement of labels and bars, in pixels, so that they cover neither each other nor a marker.
+//! Positions of labels and bars in pixels, chosen so that labels cover neither each other nor a marker.
 
 /// A box with its edges.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +10,7 @@ pub(super) struct Rect {
 }
 
 impl Rect {
-    /// Returns the box of a width and a height around its centre.
+    /// Returns the box with this centre, width and height; odd sizes extend to the right and down.
     pub(super) fn around((x, y): (i32, i32), (width, height): (i32, i32)) -> Self {
         Self {
             left: x - width / 2,
@@ -38,7 +38,7 @@ impl Rect {
             && self.bottom <= other.bottom
     }
 
-    /// Whether a segment passes through the box (Liang and Barsky, 1984).
+    /// Returns whether a segment passes through the box (Liang and Barsky, 1984).
     fn is_crossed_by(self, [(x, y), (to_x, to_y)]: Segment) -> bool {
         let (dx, dy) = (f64::from(to_x - x), f64::from(to_y - y));
         let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
@@ -49,7 +49,7 @@ impl Rect {
             (dy, self.bottom - y),
         ] {
             let room = f64::from(room);
-            // Parallel to this edge, so the whole segment is on one side.
+            // A segment parallel to this edge is entirely on one side of it.
             if step == 0.0 {
                 if room < 0.0 {
                     return false;
@@ -67,10 +67,10 @@ impl Rect {
 /// The two ends of a line.
 pub(super) type Segment = [(i32, i32); 2];
 
-/// The number of rings around a marker on which a label is tried, the nearest first.
+/// The number of distances from a marker at which a label is tried.
 const RINGS: i32 = 16;
 
-/// The directions in which a label is tried, the preferred ones first: up and to the right.
+/// The directions from a marker in which a label is tried, preferred ones first.
 const DIRECTIONS: [(f64, f64); 12] = [
     (0.8, -1.0),
     (0.8, 1.0),
@@ -86,22 +86,22 @@ const DIRECTIONS: [(f64, f64); 12] = [
     (-0.4, 0.9),
 ];
 
-/// The obstacles of labels.
+/// The obstacles that labels should avoid.
 pub(super) struct Around<'a> {
-    /// Boxes that a label covers only if all places do: the markers.
+    /// The boxes of markers, which a label covers only if every position covers something.
     pub markers: &'a [Rect],
-    /// Lines that a label crosses only if the near places are taken.
+    /// The lines, which a label crosses only if all near positions are occupied.
     pub lines: &'a [Segment],
-    /// The area of the plot, which labels should not leave.
+    /// The plotting area, which a label leaves only if every position is occupied.
     pub area: Rect,
 }
 
-/// Returns the box of a label for each marker, with the given size, as near as possible.
+/// Returns a box of the given size for the label of each marker, as near to the marker as possible.
 pub(super) fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>) -> Vec<Rect> {
     let mut placed: Vec<Rect> = Vec::with_capacity(markers.len());
     for (&marker, &size) in markers.iter().zip(sizes) {
         let best = candidates(marker, size).min_by_key(|&(rect, nearness): &(Rect, i32)| {
-            // Labels that are placed already are obstacles too.
+            // Labels that have a position are obstacles for the following ones.
             let covered = around.markers.iter().chain(&placed);
             let covered = covered.filter(|other| rect.overlaps(**other)).count() as i32;
             let crossed = around
@@ -109,7 +109,7 @@ pub(super) fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>)
                 .iter()
                 .filter(|line| rect.is_crossed_by(**line));
             let outside = i32::from(!rect.is_within(around.area));
-            // Covering something is worse than any distance; crossing a line costs about two rings.
+            // Covering or leaving costs more than any distance. Crossing a line costs about as much as two rings.
             10_000 * (covered + outside) + 40 * crossed.count() as i32 + nearness
         });
         placed.push(best.map_or(marker, |(rect, _)| rect));
@@ -117,7 +117,7 @@ pub(super) fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>)
     placed
 }
 
-/// Returns boxes around a marker, each with the cost of its place.
+/// Returns possible boxes for the label of a marker, each with the cost of its distance and direction.
 fn candidates(marker: Rect, size: (i32, i32)) -> impl Iterator<Item = (Rect, i32)> {
     let (x, y) = marker.centre();
     (0..RINGS).flat_map(move |ring| {
@@ -128,21 +128,21 @@ fn candidates(marker: Rect, size: (i32, i32)) -> impl Iterator<Item = (Rect, i32
                 (share * f64::from(reach) + share * f64::from(extent) / 2.0).round() as i32
             };
             let centre = (x + along(right, size.0), y + along(down, size.1));
-            // A ring costs more than all directions together, so nearer rings are tried first.
+            // One ring costs more than all directions, so nearer rings are preferred.
             (Rect::around(centre, size), 24 * ring + number)
         })
     })
 }
 
-/// Returns how far to move each bar to the side, so that overlapping bars are `apart`. Each group
-/// of overlapping bars keeps its middle and its order.
+/// Returns the horizontal shift of each bar after which overlapping bars are `apart` pixels from each other. A group
+/// of overlapping bars keeps its centre and its order.
 pub(super) fn side_by_side(bars: &[Rect], apart: i32) -> Vec<i32> {
-    // Groups of bars that overlap, directly or through others.
+    // Bars are in one group if they overlap, directly or through other bars.
     let mut group: Vec<usize> = (0..bars.len()).collect();
     for (at, bar) in bars.iter().enumerate() {
         for other in 0..at {
             if bar.overlaps(bars[other]) {
-                // Two groups that a bar connects become one.
+                // This bar connects two groups, which become one.
                 let (from, to) = (group[at], group[other]);
                 group
                     .iter_mut()
@@ -179,8 +179,8 @@ mod tests {
     }
 
     proptest! {
-        /// Up to 30 markers, the number of the fullest report's figure, at random places, some at
-        /// the same place, with lines between them.
+        /// Up to 30 markers are placed at random, as many as in the fullest figure of the reports. Some have the same
+        /// position, and lines join them.
         #[test]
         fn labels_cover_no_marker_and_no_other_label(
             mut at in proptest::collection::vec((70..850_i32, 50..550_i32), 1..24),

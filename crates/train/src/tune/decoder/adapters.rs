@@ -1,4 +1,4 @@
-//! Low-rank adapters (`LoRA`, 2106.09685) next to the frozen matrices of a decoder.
+//! Low-rank adapters (`LoRA`, arXiv 2106.09685) of the frozen matrices of a decoder.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,11 @@ use super::{Decoder, layer};
 use crate::tune::Lora;
 use crate::{Error, Result};
 
-/// The adapter `scale * B A` of one matrix of the checkpoint.
+/// An adapter, which adds `scale * B A` to one matrix of the checkpoint.
 #[derive(Debug)]
 pub(super) struct Adapter {
-    /// The name of the matrix in the checkpoint, without `.weight`.
+    /// The name of the matrix in the checkpoint without `.weight`, the prefix of both adapter tensors.
     name: String,
-    /// The factor `alpha / rank`.
     scale: f64,
 }
 
@@ -31,12 +30,11 @@ impl Adapter {
 }
 
 impl Decoder {
-    /// Freezes all weights and adds an adapter to every matrix. As in PEFT, `A` is uniform within
-    /// `1 / sqrt(inputs)` and `B` is zero, so the outputs do not change until the first update.
+    /// Freezes all weights and adds an adapter to every matrix. `A` is uniform within `1 / sqrt(inputs)` and `B` is
+    /// zero, as in PEFT. Outputs thus do not change before the first update.
     ///
     /// # Errors
-    /// [`Error::Config`] for a rank above the smaller side of a matrix, or a tensor operation
-    /// fails.
+    /// [`Error::Config`] if the rank is above the smaller side of a matrix; or a tensor operation fails.
     pub fn adapt(&mut self, lora: Lora, seed: u64) -> Result<()> {
         let matrices = super::matrices(&self.config);
         let widths = matrices
@@ -56,8 +54,8 @@ impl Decoder {
             for (fused, parts, inputs, _) in &matrices {
                 let bound = 1.0 / (*inputs as f32).sqrt();
                 let mut adapters = Vec::new();
-                // Parts of a fused matrix get separate adapters, as if the matrices were not fused:
-                // then the merged tensors are those of the same adapters in PEFT.
+                // Each matrix of a fused one gets its own adapter. The merged tensors then equal those of PEFT, which
+                // does not fuse.
                 for (part, outputs) in parts {
                     let adapter = Adapter {
                         name: layer(i, part),
@@ -78,14 +76,13 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns the output of a matrix's adapters for the input `x`; `None` without adapters.
+    /// Returns the output of the adapters of the fused matrix `name` for the input `x`; `None` without adapters.
     pub(super) fn adapted(&self, x: &Tensor, name: &str) -> Result<Option<Tensor>> {
         let Some(adapters) = self.adapters.get(name) else {
             return Ok(None);
         };
         let parts = adapters.iter().map(|adapter| {
-            // The inner product has `rank` columns, so scaling it is cheaper than scaling the
-            // output.
+            // The scale is applied to the inner product, which has only `rank` columns.
             let inner = (x.matmul(&self.expect(&adapter.a())?.t()?)? * adapter.scale)?;
             Ok(inner.matmul(&self.expect(&adapter.b())?.t()?)?)
         });
@@ -98,7 +95,7 @@ impl Decoder {
         all.any(|adapter| adapter.a() == name || adapter.b() == name)
     }
 
-    /// Returns the matrices that have adapters, with the adapters added.
+    /// Returns the sum of each adapted matrix and its adapters.
     pub(super) fn merged(&self) -> Result<BTreeMap<String, Tensor>> {
         let mut out = BTreeMap::new();
         for (name, adapters) in &self.adapters {
@@ -107,7 +104,7 @@ impl Decoder {
                 let (a, b) = (self.expect(&adapter.a())?, self.expect(&adapter.b())?);
                 Ok((b.detach().matmul(&a.detach())? * adapter.scale)?)
             });
-            // The parts of a fused matrix are stacked along their outputs.
+            // Fused matrices are stacked along their outputs.
             let change = Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)?;
             out.insert(weight.clone(), (self.expect(&weight)? + change)?);
         }

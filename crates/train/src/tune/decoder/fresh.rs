@@ -1,4 +1,4 @@
-//! Decoders with fresh weights, and fresh layers on top of trained ones.
+//! Decoders with random weights, and copies of decoders with more layers.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use rand::Rng;
 use super::{Decoder, EMBEDDING, NORM, layer, matrices};
 use crate::Result;
 
-/// The standard deviation of fresh weights, the default `initializer_range` of `transformers`.
+/// The standard deviation of random weights, the default `initializer_range` of `transformers`.
 const DEVIATION: f32 = 0.02;
 
 impl Decoder {
-    /// Makes a Llama with fresh weights: normal with deviation 0.02, output projections scaled down
-    /// by `sqrt(2 * layers)`. Head and embedding are tied, projections have no biases.
+    /// Makes a Llama with random normal weights of deviation 0.02, smaller by `sqrt(2 * layers)` for output
+    /// projections. The head is tied to the embedding, and projections have no biases.
     ///
     /// # Errors
-    /// A tensor operation fails.
+    /// A tensor cannot be created.
     pub fn fresh(config: ModelConfig, rng: &mut impl Rng, device: &Device) -> Result<Self> {
         let (vocab, hidden) = (config.vocab_size, config.hidden_size);
         let layers = config.num_hidden_layers;
@@ -30,11 +30,11 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// Returns a copy with `extra` more layers at the top. Their output projections are zero, so
-    /// the copy computes the same function until it is trained.
+    /// Returns a copy with `extra` more layers at the top. The output projections of these layers are zero, so the
+    /// copy computes the same function until it is trained.
     ///
     /// # Errors
-    /// A tensor operation fails.
+    /// A tensor cannot be copied or created.
     pub fn deeper(&self, extra: usize, rng: &mut impl Rng) -> Result<Self> {
         let layers = self.config.num_hidden_layers;
         let config = ModelConfig {
@@ -52,8 +52,8 @@ impl Decoder {
     }
 
     fn without_layers(config: ModelConfig, device: &Device) -> Self {
-        // Angles are in single precision, unlike those of `load`: the bundled models were trained
-        // so, and rounding differently would change their bytes.
+        // Angles are f32, unlike in `load`. The bundled models were trained with f32 angles, and other rounding would
+        // change their bytes.
         let (pairs, theta) = (config.head_dim / 2, config.rope.theta as f32);
         let angles = (0..config.max_position_embeddings * pairs).map(|i| {
             let (position, pair) = (i / pairs, i % pairs);
@@ -65,9 +65,9 @@ impl Decoder {
     }
 
     fn put_layer(&mut self, i: usize, output_deviation: f32, rng: &mut impl Rng) -> Result<()> {
-        // The order of matrices is the order in which `rng` is read, so it decides the weights.
+        // Matrices take their values from `rng` one after the other, so their order decides the weights.
         for (name, parts, inputs, _) in matrices(&self.config) {
-            // Output projections add to the residual stream, whose variance grows with depth.
+            // Output projections add to the residual stream, whose variance would grow with the depth.
             let deviation = match name {
                 "self_attn.o_proj" | "mlp.down_proj" => output_deviation,
                 _ => DEVIATION,
@@ -99,9 +99,9 @@ impl Decoder {
     }
 }
 
-/// Samples the standard normal distribution by the Box-Muller transform.
+/// Returns a sample of the standard normal distribution, by the Box-Muller transform.
 pub(crate) fn normal(rng: &mut impl Rng) -> f32 {
-    // Zero is excluded: its logarithm is infinite.
+    // 0 is excluded because its logarithm is infinite.
     let u: f32 = rng.random_range(f32::MIN_POSITIVE..1.0);
     let v: f32 = rng.random_range(0.0..std::f32::consts::TAU);
     (-2.0 * u.ln()).sqrt() * v.cos()
