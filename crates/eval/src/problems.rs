@@ -25,8 +25,8 @@ mod tests;
 /// file.
 pub const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// The longest accepted problem, in bytes. A longer one exceeds every context window, and tokenising it would take
-/// long.
+/// The longest accepted problem, in bytes: about 64,000 tokens. Tokenising a longer one would take long, and the
+/// steps of its solution need room in the context, too.
 pub const MAX_PROBLEM_BYTES: usize = 256 << 10;
 
 /// The keys of a problem's text, the preferred one first. Upper and lower case are equal.

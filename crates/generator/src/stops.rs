@@ -176,8 +176,8 @@ mod tests {
     }
 
     proptest! {
-        /// The chain's text ends before the first stop. Otherwise its text and steps are those
-        /// without stops, for every division into tokens.
+        /// For every division into tokens, the text ends before the first stop or, with `include`,
+        /// after it. Without a stop in the text, the whole text is there.
         #[test]
         fn tokens_do_not_matter(
             text in "[ab\n#é]{0,40}",

@@ -135,7 +135,7 @@ pub struct StepOutput {
 /// The state of a model's cache memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
-    /// The bytes of the cache that are in use.
+    /// The bytes of the pages that chains hold; a page counts once, however many chains share it.
     pub used_bytes: u64,
     /// The bytes that one token takes in the cache.
     pub bytes_per_token: u64,

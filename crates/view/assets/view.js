@@ -92,7 +92,9 @@ class SearchView {
   rewind() {
     const { turns } = this.chains;
     this.replay.hidden = turns < 2;
-    this.slider.max = this.slider.value = turns;
+    // First the end: a value beyond it is cut.
+    this.slider.max = turns;
+    this.slider.value = turns;
     this.stand();
   }
 

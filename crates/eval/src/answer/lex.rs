@@ -303,8 +303,8 @@ impl Lexer {
         Ok(after)
     }
 
-    /// Reads the content of a text command. Plain words become one token. Any other content is read as mathematics,
-    /// because models put whole formulas into `\text{}`.
+    /// Reads the content of a text command: a single upright word as letters, several words as a token each. Any
+    /// other content is read as mathematics, because models put whole formulas into `\text{}`.
     fn text(&mut self, content: &str, upright: bool, depth: usize) -> Result<(), Fault> {
         let content = content.replace(['~', '\u{a0}'], " ");
         let trimmed = content.trim().trim_end_matches('.');

@@ -52,7 +52,7 @@ pub(super) fn write(
         &format!("Bench of {}", about.date()),
         &text,
     )?;
-    // Until here `results.json` has only the outline that `begin` wrote.
+    // Written last: in a new folder, an interrupted call leaves the file of `begin`, which has the outline alone.
     write_results(folder, about, &Bench { bench: outline }, &report)?;
     Ok((report.summary, report.aggregated))
 }

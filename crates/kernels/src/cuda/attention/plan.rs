@@ -114,7 +114,8 @@ impl AttentionPlan {
     }
 
     /// Adds a row's segment to an item, and returns the item's index. The row joins the segment's
-    /// open item if that has room and the same pages; otherwise a new item begins.
+    /// open item if that has room, the same pages, and positions without a gap to the row's;
+    /// otherwise a new item begins.
     fn place(&mut self, tables: &[u32], segment: usize, row: Item) -> usize {
         if self.open.len() <= segment {
             self.open.resize(segment + 1, None);
