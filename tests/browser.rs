@@ -157,24 +157,18 @@ fn a_report_of_ten_thousand_steps_is_read_by_mouse_and_keyboard() {
             .is_some_and(|text| text.replace('\u{202f}', "").contains("10000 steps"))
     );
 
-    // The search is replayed by keys; a step of the last round is there again when it is asked for.
+    // The search is replayed by keys.
     browser.script("document.querySelector('.replay input').focus()");
     let standing = "return [document.querySelector('.replay .dim').textContent, document.querySelector('.counts b').textContent]";
     for (key, text, steps) in [
         ("\u{e012}", "after round 19 of 20", "9\u{202f}500"),
         ("\u{e011}", "after round 1 of 20", "500"),
         ("\u{e010}", "the result", "10\u{202f}000"),
-        ("\u{e012}", "after round 19 of 20", "9\u{202f}500"),
     ] {
         browser.press(&[key]);
         assert_eq!(browser.script(standing), json!([text, steps]));
     }
     assert_accessible(&browser, "a replay");
-    browser.click(".findings button");
-    assert_eq!(
-        browser.script(standing),
-        json!(["the result", "10\u{202f}000"])
-    );
 
     // Of 10,000 rows those in sight are elements; the last is reached by a key.
     browser.script("document.querySelector('.scroller').scrollTop = 0; document.querySelector('[role=treeitem][tabindex=\"0\"]').focus();");
@@ -347,7 +341,8 @@ fn a_bench_begins_with_its_result_and_its_plots_are_readable_on_a_narrow_screen(
         // Letters of 11 px in plots of 1,080 px.
         assert!(seen[1].as_u64() >= Some(860), "{seen}");
         assert!(seen[2].as_u64() <= Some(u64::from(width)), "{seen}");
-        assert_eq!(seen[3], width, "the page does not scroll sideways");
+        // The page itself does not scroll sideways.
+        assert!(seen[3].as_u64() <= Some(u64::from(width)), "{seen}");
         assert_accessible(&browser, &format!("a bench, {colours}, {width}"));
         keep(&browser, &format!("bench-{colours}-{width}.png"));
     }
@@ -536,18 +531,39 @@ mod live {
         set(&browser, "n", "");
         set(&browser, "m", "");
         set(&browser, "strategy", "greedy");
-        browser.click("#go");
-        browser.wait(&format!("{} === 'Done.'", STATUS));
-        let asked = browser.script(
-            "return [document.querySelector('#result .verdict').textContent.includes('wrong'),
-                 [...document.querySelectorAll('#result dt')].map((of) => of.textContent)]",
-        );
+        // The bundled generator is right on few problems without a search.
+        let told = (0..10).find_map(|sample| {
+            browser.script(&format!(
+                "const samples = document.getElementById('samples'); samples.value = '{sample}';
+                 samples.dispatchEvent(new Event('change'));"
+            ));
+            browser.click("#go");
+            browser.wait(&format!("{} === 'Done.'", STATUS));
+            let told = browser.script(
+                "return [document.querySelector('#result .verdict').textContent.includes('wrong'),
+                     [...document.querySelectorAll('#result dt')].map((of) => of.textContent)]",
+            );
+            (told[0] == true).then_some(told)
+        });
         let questions = [
             "Which step went wrong?",
             "Did the scorer see it?",
             "Was a better branch pruned?",
         ];
-        assert_eq!(asked, json!([true, questions]));
+        assert_eq!(told, Some(json!([true, questions])));
+        // A step that is asked for ends the replay, if it came later.
+        browser.script(
+            "const slider = document.querySelector('.replay input'); slider.value = 1;
+             slider.dispatchEvent(new Event('input'));",
+        );
+        browser.click("#result .findings button");
+        let chain = browser.script("return document.querySelector('.detail h3').textContent");
+        assert!(
+            chain
+                .as_str()
+                .is_some_and(|text| text.starts_with("Chain to step")),
+            "{chain}"
+        );
         assert_accessible(&browser, "a wrong answer");
         keep(&browser, "live-wrong.png");
 

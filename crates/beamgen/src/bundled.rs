@@ -10,7 +10,7 @@ use std::path::Path;
 use beamgen_engine::Checkpoint;
 use beamgen_eval::{Problems, ProblemsError};
 use beamgen_prm::same_tokenizer;
-use beamgen_world::Difficulty;
+use beamgen_world::{Checker, Difficulty, Verdict};
 
 type Files = &'static [(&'static str, &'static [u8])];
 
@@ -93,6 +93,14 @@ pub(crate) fn shares_tokenizer(model: &Path) -> bool {
 /// scores of the bundled models mean nothing.
 pub fn knows(problem: &str) -> bool {
     beamgen_world::parse(problem).is_some_and(|problem| Difficulty::BUNDLED.covers(&problem))
+}
+
+/// Returns whether the last step of a chain is right: in the world of the bundled models, each step has one right form.
+/// `None` for other problems, and for a chain without steps.
+pub fn last_is_right(problem: &str, chain: &[&str]) -> Option<bool> {
+    let mut checker = Checker::new(&beamgen_world::parse(problem)?);
+    let verdicts = chain.iter().map(|step| checker.next(step));
+    Some(verdicts.last()? == Verdict::Right)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal, Write};
 
 use beamgen::eval::{Record, RunFile, RunHeader};
 use beamgen::strategy::{ChainTree, Node, NodeId, PruneReason, State};
-use beamgen::{Aggregation, Problem};
-use beamgen_view::{Run, Search, aggregation, by_world, findings};
+use beamgen::{Aggregation, Problem, bundled};
+use beamgen_view::{Run, Search, aggregation, findings};
 
 use crate::args::ShowArgs;
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
             name: &name.to_string_lossy(),
             header: &header,
             records: &records,
-            check: &by_world,
+            check: &bundled::last_is_right,
         });
         return write_file(path, page.as_bytes());
     }
@@ -156,7 +156,10 @@ fn one(
         table.write(out)?;
         writeln!(out)?;
     }
-    let found = findings(record, &Search::of(record, aggregation, &by_world));
+    let found = findings(
+        record,
+        &Search::of(record, aggregation, &bundled::last_is_right),
+    );
     for finding in &found {
         let question = palette.paint(Ink::Bold, finding.question);
         let node = finding

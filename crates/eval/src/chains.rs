@@ -9,7 +9,7 @@ pub(crate) const CONTEXT_KEYS: [&str; 3] = ["context", "documents", "passage"];
 /// A problem with the steps of one chain, read from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GivenChain {
-    /// The field `id`, or the number of the line if there is no `id`.
+    /// The field `id`, or the number of the line without an `id`.
     pub id: String,
     /// The problem's text.
     pub problem: String,

@@ -93,7 +93,7 @@ impl<'a> Reply<'a> {
             .collect()
     }
 
-    /// Returns the length of the list at a path; `None` if there is no list.
+    /// Returns the length of the list at a path; `None` without a list.
     pub(crate) fn length(self, path: &str) -> Option<usize> {
         // `IgnoredAny` has size 0, so the values take no memory.
         let values: Option<Vec<IgnoredAny>> = self.maybe(path);

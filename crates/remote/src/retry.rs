@@ -42,7 +42,7 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     }
 }
 
-/// Returns the wait after attempt number `attempt`, from 1; `None` if there is no further attempt.
+/// Returns the wait after attempt number `attempt`, from 1; `None` after the last attempt.
 /// `accidents` is the number of failures of [`Kind::Accident`] so far, this one included. `spent`
 /// is the time since the first failure, `jitter` a number in `0.0..1.0`. The wait is never longer
 /// than the patience that is left, even if the server asks for more.

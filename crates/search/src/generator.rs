@@ -139,7 +139,7 @@ pub struct Memory {
     pub used_bytes: u64,
     /// The bytes that one token takes in the cache.
     pub bytes_per_token: u64,
-    /// Tokens that the whole cache holds; 0 if there is no limit.
+    /// The number of tokens that the whole cache holds; 0 without a limit.
     pub capacity_tokens: usize,
 }
 

@@ -49,7 +49,7 @@ pub struct JudgeSpent {
     pub abstained: u64,
     /// Steps that the judge scored 0, as a checker does with a step that it proves wrong.
     pub failed: u64,
-    /// Tokens that the judge read anew, not from its cache.
+    /// Tokens that the judge computed, because its cache did not have them.
     pub scored_tokens: u64,
     /// Tokens of the judge's chains that were still in its cache and did not have to be read.
     pub reused_tokens: u64,

@@ -155,7 +155,7 @@ pub struct Start {
     /// The seed of the strategy's own random numbers. It follows from the problem and the
     /// generator's seed.
     pub strategy_seed: u64,
-    /// The number of tokens that the generator's whole cache holds; 0 if there is no limit.
+    /// The number of tokens that the generator's whole cache holds; 0 without a limit.
     pub cache_tokens: usize,
 }
 

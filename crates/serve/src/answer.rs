@@ -6,7 +6,7 @@ use beamgen::eval::{Record, Spent, Verdict};
 use beamgen::generator::TokenLogprobs;
 use beamgen::result::{FinishedChain, Stopped};
 use beamgen::strategy::{Finish, NodeId};
-use beamgen_view::{Finding, Search, by_world, findings};
+use beamgen_view::{Finding, Search, findings};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -293,7 +293,10 @@ impl Solved {
         record.given = result.chosen.map_or(0, |node| given_steps(result, node));
         let spent = record.ledger.clone();
         let findings = if ask.tree {
-            findings(&record, &Search::of(&record, search.aggregation, &by_world))
+            findings(
+                &record,
+                &Search::of(&record, search.aggregation, &bundled::last_is_right),
+            )
         } else {
             Vec::new()
         };

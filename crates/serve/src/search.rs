@@ -108,7 +108,7 @@ impl Search {
         result.map(|result| result.and_then(|result| self.usable(result)))
     }
 
-    /// Returns the result, once, even if there is no chain to return.
+    /// Returns the result, once, even without a chain to return.
     fn poll_any_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<ProblemResult, Refusal>> {
         self.heed_stop(cx);
         let Poll::Ready(result) = Pin::new(&mut self.ticket).poll(cx) else {
@@ -129,7 +129,7 @@ impl Search {
         Poll::Ready(result)
     }
 
-    /// Waits for the result, even if there is no chain to return.
+    /// Waits for the result, even without a chain to return.
     pub(crate) async fn any_result(&mut self) -> Result<ProblemResult, Refusal> {
         poll_fn(|cx| self.poll_any_result(cx)).await
     }

@@ -49,6 +49,9 @@ pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Ve
         Event::End(TagEnd::Table) => {
             vec![Event::End(TagEnd::Table), Event::Html("</div>\n".into())]
         }
+        // A long line of code scrolls, too.
+        Event::Start(Tag::CodeBlock(_)) => vec![Event::Html("<pre tabindex=\"0\"><code>".into())],
+        Event::End(TagEnd::CodeBlock) => vec![Event::Html("</code></pre>\n".into())],
         // HTML in the report is kept; the content security policy prevents scripts from running.
         other => vec![other],
     });

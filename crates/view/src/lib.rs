@@ -26,4 +26,4 @@ pub use document::document;
 pub use findings::{DOUBTFUL, Finding, SURE, findings};
 pub use live::{LivePage, live_page};
 pub use report::{Run, report};
-pub use search::{Check, Search, Step, aggregation, by_world, unchecked};
+pub use search::{Check, Search, Step, aggregation, unchecked};

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use beamgen_eval::{Record, RunHeader};
 use beamgen_search::{Aggregation, ChainTree, Finish, Pruned, State};
-use beamgen_world::{self as world, Checker, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// A function that decides whether the last step of a chain is right, given the problem's text and
@@ -14,15 +13,6 @@ pub type Check<'a> = &'a dyn Fn(&str, &[&str]) -> Option<bool>;
 /// The [`Check`] for problems whose steps cannot be checked; always returns `None`.
 pub fn unchecked(_problem: &str, _chain: &[&str]) -> Option<bool> {
     None
-}
-
-/// The [`Check`] for problems of the bundled world, whose steps have one right form each. `None` for
-/// other problems.
-#[must_use]
-pub fn by_world(problem: &str, chain: &[&str]) -> Option<bool> {
-    let mut checker = Checker::new(&world::parse(problem)?);
-    let verdicts = chain.iter().map(|step| checker.next(step));
-    Some(verdicts.last()? == Verdict::Right)
 }
 
 /// Returns the function by which a run combined the scores of a chain's steps; the default if the

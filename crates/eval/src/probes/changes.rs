@@ -354,7 +354,7 @@ fn step_prefix(subject: &Subject<'_>) -> Option<Changed> {
     Some(subject.with_steps(steps, None))
 }
 
-/// Returns the step without the prefix `Step N:`. Returns `None` if there is no prefix or nothing after it.
+/// Returns the step without the prefix `Step N:`. Returns `None` without a prefix, or with nothing after it.
 fn bare(step: &str) -> Option<String> {
     let rest = step.trim_start().strip_prefix("Step ")?;
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());

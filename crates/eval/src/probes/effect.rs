@@ -145,7 +145,7 @@ impl Effects {
 }
 
 impl Serialize for Effects {
-    /// Writes a map from each [`Effect`] to its mean; `null` if there is no mean.
+    /// Writes a map from each [`Effect`] to its mean; `null` without a mean.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Effect::ALL.map(|effect| (effect, self.get(effect))))
     }

@@ -53,7 +53,7 @@ fn a_call_in_the_text_is_a_call_in_the_answer() {
     assert_eq!(calls[0]["type"], "function");
     assert_eq!(
         calls[0]["function"],
-        json!({"name": "add", "arguments": "{\"a\": 8}"})
+        json!({"name": "add", "arguments": "{\"a\":8}"})
     );
 
     let mut streamed = body(&asked);
