@@ -8,7 +8,7 @@
 # `ci/docker` runs the same steps without Docker.
 FROM rust:1.95.0-slim-bookworm AS build
 WORKDIR /src
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.toml Cargo.lock build.rs ./
 COPY src ./src
 COPY crates ./crates
 # the manifest names it; nothing compiles it
