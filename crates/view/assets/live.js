@@ -291,7 +291,7 @@ class Live {
       if (told.correct != null) line.append(" ", el("span", told.correct ? "label good" : "label bad", told.correct ? "\u2713 right" : "\u2717 wrong"));
       if (told.score != null) line.append(`, score ${score3(told.score)}`);
     }
-    if (told.unsound) line.append(el("span", "bad", ` Unsound: step ${told.unsound.step + 1}, ${told.unsound.source}: ${told.unsound.reason}.`));
+    if (told.unsound) line.append(el("span", "bad", ` Unsound: step ${told.unsound.step + 1}, ${told.unsound.source}: ${told.unsound.reason.replace(/\.$/, "")}.`));
     if (told.note) line.append(el("span", "dim", ` (${told.note})`));
     if (told.stopped) line.append(`, ended early (${told.stopped})`);
     this.result.replaceChildren(line, this.view.questions(told.findings));

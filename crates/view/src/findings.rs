@@ -168,6 +168,9 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
         .filter(|&id| search.steps[id as usize].state == State::Pruned)
         .collect();
     let all = pruned.len();
+    if all == 0 {
+        return finding("No: nothing was pruned.".to_owned(), None);
+    }
     let score = |id: u32| search.steps[id as usize].chain_score;
     let best = |ids: &[u32]| {
         let scored = ids.iter().copied().filter_map(|id| Some((id, score(id)?)));
