@@ -211,14 +211,15 @@ pub(crate) fn builder(config: Config) -> Result<SolverBuilder, Failure> {
 }
 
 /// Finds and checks the models. If `scores` returns true, the bundled reward model is refused with
-/// a generator that has another tokenizer, whose steps it cannot score.
+/// a generator that has another tokenizer: its scores would mean nothing.
 fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<Prepared, Failure> {
     let config = builder.current_config();
     // The settings are checked before the hub is asked, so that an error in them needs no network.
     config.check()?;
     if config.is_bundled_scorer_foreign() && scores(config) {
-        let message = "the bundled reward model cannot score a --generator with another tokenizer: add a --prm for \
-                       it, or --scorer none with a strategy that needs no scores";
+        let message = "the bundled reward model knows only problems of the bundled models, so its scores of another \
+                       generator's steps mean nothing: name a reward model with --prm, or use a strategy that needs \
+                       no scores, such as --strategy majority";
         return refuse(message);
     }
     Ok(download::attach(builder)?.prepare()?)
