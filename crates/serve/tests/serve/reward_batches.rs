@@ -135,7 +135,8 @@ fn whoever_goes_away_takes_the_chains_along() {
     wait_for(429);
     drop(stream);
     let waited = wait_for(200);
-    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    // Without the cancelling, 4096 chains take half a minute.
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
 }
 
 #[test]
