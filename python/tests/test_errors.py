@@ -34,7 +34,7 @@ UNSCORED = {"scorer": "none", "strategy": "greedy"}
         ({"generator": "no/such/folder", **UNSCORED}, ["no/such/folder"]),
         ({"config": "no-such.toml"}, ["no-such.toml"]),
         ({"pair": "qwen2.5-math-1.5B"}, ['the nearest is "qwen2.5-math-1.5b"']),
-        ({"generator_url": "http://localhost:1", **UNSCORED}, ["remote"]),
+        ({"generator_url": "http://localhost:1", **UNSCORED}, ["http://localhost:1: cannot be reached"]),
     ],
 )
 def test_settings_that_cannot_be_run(settings: dict[str, Any], words: list[str]) -> None:
