@@ -400,6 +400,7 @@ fn an_unsound_answer_is_refused_with_its_step_and_counted() {
     let body = json!({
         "model": "beamgen",
         "messages": [{"role": "user", "content": problem["problem"]}],
+        "seed": 0,
     });
     let body = body.to_string();
     let headers = format!(

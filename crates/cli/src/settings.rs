@@ -217,10 +217,12 @@ fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<P
     // The settings are checked before the hub is asked, so that an error in them needs no network.
     config.check()?;
     if config.is_bundled_scorer_foreign() && scores(config) {
-        let message = "the bundled reward model knows only problems of the bundled models, so its scores of another \
-                       generator's steps mean nothing: name a reward model with --prm, or use a strategy that needs \
-                       no scores, such as --strategy majority";
-        return refuse(message);
+        let generator = config.models.generator.as_deref().unwrap_or("".as_ref());
+        return refuse(format!(
+            "--generator {}: the bundled reward model's scores of its steps mean nothing: name a reward model with \
+             --prm, or use a strategy that needs no scores, such as --strategy majority",
+            generator.display()
+        ));
     }
     Ok(download::attach(builder)?.prepare()?)
 }
