@@ -115,6 +115,14 @@ impl Serving {
     }
 }
 
+impl Drop for Serving {
+    /// Ends a server whose test failed: it would keep the output of all tests open.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 fn it_serves_until_it_is_told_to_stop() {
     let place = Place::new();
