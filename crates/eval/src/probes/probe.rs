@@ -54,7 +54,7 @@ pub enum Wanted {
 pub struct Subject<'a> {
     /// The problem's text.
     pub problem: &'a str,
-    /// The steps, of which there is at least one, as [`middle`](Self::middle) requires.
+    /// The steps, of which there is at least one, as `middle` requires.
     pub steps: &'a [String],
     /// The problem of other chains in the data; `None` if the data have only one problem.
     pub other_problem: Option<&'a str>,
