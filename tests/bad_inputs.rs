@@ -311,7 +311,11 @@ fn settings() {
         (&["--config", "broken.toml"], &["broken.toml:1:"]),
         (&["--resume"], &["--resume", "--out"]),
         (&["--out", "none/run.jsonl"], &["none/run.jsonl"]),
-        (&["--generator", "none"], &["none"]),
+        (&["--generator", "none"], &["--generator none", "--prm"]),
+        (
+            &["--generator-url", "http://localhost:1"],
+            &["--generator-url http://localhost:1", "--prm"],
+        ),
         (&["--prm", "none"], &["needs a scorer", "--scorer"]),
         (
             &["--prm", "none", "--scorer", "orm"],

@@ -217,11 +217,14 @@ fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<P
     // The settings are checked before the hub is asked, so that an error in them needs no network.
     config.check()?;
     if config.is_bundled_scorer_foreign() && scores(config) {
-        let generator = config.models.generator.as_deref().unwrap_or("".as_ref());
+        let generator = match (&config.models.generator, &config.models.generator_server) {
+            (_, Some(server)) => format!("--generator-url {}", server.urls.join(",")),
+            (Some(model), None) => format!("--generator {}", model.display()),
+            (None, None) => "--generator".to_owned(),
+        };
         return refuse(format!(
-            "--generator {}: the bundled reward model's scores of its steps mean nothing: name a reward model with \
-             --prm, or use a strategy that needs no scores, such as --strategy majority",
-            generator.display()
+            "{generator}: the bundled reward model's scores of its steps mean nothing: name a reward model with \
+             --prm, or use a strategy that needs no scores, such as --strategy majority"
         ));
     }
     Ok(download::attach(builder)?.prepare()?)

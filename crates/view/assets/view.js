@@ -38,9 +38,9 @@ class SearchView {
     this.slider = el("input");
     this.slider.type = "range";
     this.slider.min = 1;
-    this.slider.addEventListener("input", () => this.turn());
-    this.standing = el("span", "dim");
-    this.replay = el("p", "replay", el("label", null, "Replay ", this.slider), this.standing);
+    this.slider.addEventListener("input", () => this.showTurn());
+    this.turnText = el("span", "dim");
+    this.replay = el("p", "replay", el("label", null, "Replay ", this.slider), this.turnText);
     this.replay.hidden = true;
     const tools = el(
       "div",
@@ -95,23 +95,23 @@ class SearchView {
     // First the end: a value beyond it is cut.
     this.slider.max = turns;
     this.slider.value = turns;
-    this.stand();
+    this.describeTurn();
   }
 
   /** Shows the search as it stood at the slider's place. */
-  turn() {
+  showTurn() {
     const turn = Number(this.slider.value);
     this.chains.replay(turn < this.chains.turns ? turn : null);
     this.rows.renew(this.rows.active);
-    this.stand();
+    this.describeTurn();
     this.refresh();
     this.detail.show(this.selected, this.pinned);
   }
 
-  stand() {
+  describeTurn() {
     const { turn, turns, inRounds } = this.chains;
     const text = turn === null ? "the result" : `after ${inRounds ? "round" : "step"} ${turn} of ${turns}`;
-    this.standing.textContent = text;
+    this.turnText.textContent = text;
     this.slider.setAttribute("aria-valuetext", text);
   }
 
@@ -225,7 +225,7 @@ class SearchView {
   /** Ends a replay, in which a step may not have been sampled yet. */
   toEnd() {
     this.slider.value = this.chains.turns;
-    this.turn();
+    this.showTurn();
   }
 
   /** Pins a chain; one that is pinned is let go. */

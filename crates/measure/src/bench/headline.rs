@@ -29,9 +29,9 @@ impl Headline {
                 .iter()
                 .filter(|cell| cell.cell.config.models.scorer != ScorerKind::Exact)
         };
-        let best = choices().max_by(|a, b| standing(a, b))?;
+        let best = choices().max_by(|a, b| by_accuracy(a, b))?;
         let others = choices().filter(|cell| cell.cell.run != best.cell.run);
-        let next = others.max_by(|a, b| standing(a, b));
+        let next = others.max_by(|a, b| by_accuracy(a, b));
         Some(Self {
             set: set.to_owned(),
             best: best.cell.label(),
@@ -66,9 +66,9 @@ impl Headline {
 }
 
 /// Orders cells by accuracy; of equal ones the cheaper one is the greater.
-fn standing(a: &Measured<'_>, b: &Measured<'_>) -> Ordering {
-    let by_accuracy = mean(&a.right).total_cmp(&mean(&b.right));
-    by_accuracy.then_with(|| mean(&b.tokens).total_cmp(&mean(&a.tokens)))
+fn by_accuracy(a: &Measured<'_>, b: &Measured<'_>) -> Ordering {
+    let accuracy = mean(&a.right).total_cmp(&mean(&b.right));
+    accuracy.then_with(|| mean(&b.tokens).total_cmp(&mean(&a.tokens)))
 }
 
 #[cfg(test)]

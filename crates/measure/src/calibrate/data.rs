@@ -16,7 +16,7 @@ pub struct Chosen {
     /// The fingerprint of the chains and all facts recorded on their steps.
     pub(super) fingerprint: String,
     chains: Vec<LabelledChain>,
-    /// The same chains in the form that the reward model reads.
+    /// The problems and steps of `chains`, in the form that the reward model reads.
     pub(super) given: Vec<GivenChain>,
     rule: LabelRule,
     /// The number of each chain's problem.

@@ -10,7 +10,7 @@ use crate::pair::changed_pair;
 
 /// The beginning of an answer. The bundled generator has learnt no calls, so a request gives it this one as a step.
 const CALL: &str = "<tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 8}}</tool_call>\n";
-/// What a chat template does with tools. A comment is enough to tell the form of calls.
+/// The part of a chat template that reads tools. A comment is enough to tell the form of calls.
 const TOOLS: &str = "{% for t in tools or [] %}{{ t['function']['name'] }} {% endfor %}{# <tool_call></tool_call> #}";
 const PROBLEM: &str = "Mia has 3 pens. How many pens does Mia have?";
 
