@@ -3,7 +3,8 @@
 //!
 //! `cargo build --release && cargo run --release -p beamgen-serve --example load -- target/release/beamgen`
 //!
-//! `--quick` does a tenth of the work. Every answer is compared with the one that the same request
+//! `--quick` does a tenth of the work; `--server-only` leaves out the library and the
+//! memory. Every answer is compared with the one that the same request
 //! has alone; the first difference or lost request ends the program.
 
 #[path = "../../tests/client.rs"]
@@ -56,6 +57,7 @@ const QUICK: Plan = Plan {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_quick = arguments.iter().any(|a| a == "--quick");
+    let server_only = arguments.iter().any(|a| a == "--server-only");
     let binary = arguments.iter().find(|a| !a.starts_with("--"));
     let binary = binary.ok_or("give the path of the program beamgen")?;
     let plan = if is_quick { &QUICK } else { &FULL };
@@ -72,7 +74,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     println!("|---:|---:|---:|---:|---:|---:|---:|");
     for &clients in plan.clients {
-        let library = library_rate(&work, plan.requests, clients)?;
+        let library = if server_only {
+            f64::NAN
+        } else {
+            library_rate(&work, plan.requests, clients)?
+        };
         let process = Process::start(binary, &["--in-flight", &clients.to_string()])?;
         let (seconds, mut latencies) = serve_all(&process, &work, plan.requests, clients);
         let rate = work.tokens(plan.requests) as f64 / seconds;
@@ -89,7 +95,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         process.stop()?;
     }
 
-    memory(binary, &work, plan)?;
+    if !server_only {
+        memory(binary, &work, plan)?;
+    }
     disconnects(binary, &work, plan)
 }
 

@@ -9,14 +9,14 @@ use crate::client::Reply;
 /// Different problems.
 const PROBLEMS: usize = 40;
 
-/// Ways to solve them, as `beamgen` objects.
+/// Ways to solve them, as `beamgen` objects. Each has a seed: without one, a request gets a new one.
 fn ways() -> [Value; 5] {
     [
-        json!({"strategy": "beam", "n": 16, "m": 4}),
+        json!({"strategy": "beam", "n": 16, "m": 4, "seed": 0}),
         json!({"strategy": "beam", "n": 4, "m": 2, "seed": 7}),
-        json!({"strategy": "best-of-n", "n": 8, "m": 1, "choose": "weighted"}),
+        json!({"strategy": "best-of-n", "n": 8, "m": 1, "choose": "weighted", "seed": 0}),
         json!({"strategy": "dvts", "n": 8, "m": 4, "seed": 3}),
-        json!({"strategy": "best-of-n", "n": 1, "m": 1}),
+        json!({"strategy": "best-of-n", "n": 1, "m": 1, "seed": 0}),
     ]
 }
 
