@@ -234,9 +234,9 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
     }
     assert_eq!(
         all.iter().filter(|name| name.ends_with(".png")).count(),
-        // Of accuracy three for each of two groups, over N and of sound chains one each, and of savings
+        // Of accuracy four for each of two groups, over N and of sound chains one each, and of savings
         // one where there is pruning.
-        2 * (3 + 3 + 2 + 2 + 1)
+        2 * (4 + 4 + 2 + 2 + 1)
     );
 
     for name in all

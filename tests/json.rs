@@ -4,13 +4,16 @@ use serde_json::Value;
 
 use crate::run::Place;
 
-const LEDGER: [&str; 9] = [
+const LEDGER: [&str; 12] = [
     "prompt_tokens",
     "generated_tokens",
     "scored_tokens",
     "reused_tokens",
     "forward_passes",
     "peak_kv_bytes",
+    "generate_flops",
+    "score_flops",
+    "width",
     "seconds",
     "generate_seconds",
     "score_seconds",

@@ -112,6 +112,10 @@ pub struct ModelsConfig {
     pub offline: bool,
     /// The scorer whose scores rank the chains.
     pub scorer: ScorerKind,
+    /// The number of steps after which the scorer `exact` notices a wrong step. With a delay only a
+    /// search over several different chains recovers from a wrong step.
+    #[serde(skip_serializing_if = "is_default")]
+    pub exact_delay: usize,
     /// The file of the reward model's calibration. Absent: `calibration.json` in the model's folder
     /// or next to its file, or the bundled calibration for the bundled model.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,8 +153,8 @@ impl ModelsConfig {
     }
 }
 
-fn is_default(rule: &Combine) -> bool {
-    *rule == Combine::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The kind of scorer whose scores rank the chains.

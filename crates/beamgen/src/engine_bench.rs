@@ -209,19 +209,14 @@ impl EngineBench {
         prefill.sort_by(f64::total_cmp);
         decode.sort_by(f64::total_cmp);
         let model = self.engine.model();
-        let tokens = (bench.batch * bench.new) as f64;
-        // The work of attention grows linearly with the position, so the middle position gives the
-        // mean.
-        let context = bench.prefix + bench.new.div_ceil(2);
-        // Only the prompt's last row passes the head, so the head's operations count once.
-        let head = (2 * model.config().hidden_size * model.config().vocab_size) as f64;
-        let row = model.row_flops(bench.prefix.div_ceil(2)) as f64 - head;
+        let decode_flops = model.flops(bench.prefix, bench.new, bench.new);
         Ok(Measured {
             prefill,
             decode,
             streamed_bytes: model.streamed_bytes(),
-            decode_flops: tokens * model.row_flops(context) as f64,
-            prefill_flops: bench.prefix as f64 * row + head,
+            decode_flops: (bench.batch as u64 * decode_flops) as f64,
+            // Only the prompt's last row passes the head.
+            prefill_flops: model.flops(0, bench.prefix, 1) as f64,
             kv_bytes,
         })
     }

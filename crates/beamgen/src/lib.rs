@@ -136,8 +136,8 @@ pub mod models {
 /// Types of results: answers, votes and costs.
 pub mod result {
     pub use beamgen_search::{
-        Answer, AnswerVotes, Answers, Evidence, FinishedChain, JudgeSpent, Ledger, Seconds,
-        Stopped, Unsound,
+        Answer, AnswerVotes, Answers, Evidence, FinishedChain, Flops, JudgeSpent, Ledger, Seconds,
+        Stopped, Unsound, Width,
     };
 
     pub use crate::soundness::Auditor;

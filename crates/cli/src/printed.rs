@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
 use crate::printable::{line, lines};
-use crate::table::{counted, grouped, megabytes, percent};
+use crate::table::{counted, grouped, megabytes, operations, percent};
 
 /// Prints a problem, its chosen chain with a score for each step, and its answer.
 pub(crate) fn problem(
@@ -354,7 +354,9 @@ fn costs(out: &mut dyn Write, palette: Palette, run: &RunSummary) -> io::Result<
     } else {
         0.0
     };
-    let rows = [
+    let flops = total.total_flops().map(operations);
+    let width = total.width.mean().map(|width| format!("{width:.2}"));
+    let mut rows = vec![
         ("prompt tokens", grouped(total.prompt_tokens)),
         ("generated tokens", grouped(total.generated_tokens)),
         ("scored tokens", grouped(total.scored_tokens)),
@@ -363,6 +365,9 @@ fn costs(out: &mut dyn Write, palette: Palette, run: &RunSummary) -> io::Result<
         ("peak KV memory", megabytes(total.peak_kv_bytes)),
         ("seconds", format!("{:.2}", total.seconds)),
     ];
+    // Unknown for servers; undefined if no chain continued after a step.
+    rows.extend(flops.map(|flops| ("FLOPs", flops)));
+    rows.extend(width.map(|width| ("chains a round", width)));
     let width = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
     for (name, value) in &rows {
         let name = palette.paint(Ink::Dim, format!("{name:<16}"));

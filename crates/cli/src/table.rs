@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::printable;
-pub(crate) use beamgen_measure::{counted, grouped, megabytes, percent};
+pub(crate) use beamgen_measure::{counted, grouped, megabytes, operations, percent};
 
 /// Formats a number with three decimals; `-` for `None`.
 pub(crate) fn thousandths(number: Option<impl Into<f64>>) -> String {

@@ -536,18 +536,11 @@ impl Engine {
     /// Estimates the floating-point operations of a call, by which the thread pool decides how many
     /// threads to wake.
     fn work(&self, items: &[Append<'_>]) -> u64 {
-        let c = self.model.config();
-        // Attention has two multiply-adds for each value of a query and each position: one for the
-        // score, one for the weighted sum.
-        let per_position = 4 * (c.num_hidden_layers * c.q_width()) as u64;
-        let per_row = self.model.row_work();
-        items
-            .iter()
-            .map(|item| {
-                let len = self.expect(item.seq).len + item.tokens.len();
-                item.tokens.len() as u64 * (per_row + len as u64 * per_position)
-            })
-            .sum()
+        let work = items.iter().map(|item| {
+            let before = self.expect(item.seq).len;
+            self.model.flops(before, item.tokens.len(), 0)
+        });
+        work.sum()
     }
 
     fn expect(&self, seq: SeqId) -> &Sequence {

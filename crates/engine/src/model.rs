@@ -305,30 +305,39 @@ impl Model {
         self.matrix_bytes().0 + self.config.norm_bytes()
     }
 
-    /// The floating-point operations of one row with logits that attends to `context` positions. A
-    /// multiply-add counts as two.
+    /// The floating-point operations of reading `tokens` tokens after `before` others, and of
+    /// computing the logits of `logits` of them: 2 for each weight of a matrix, and 4 for each
+    /// value of a query, each layer and each position that attention reads. A multiply-add counts
+    /// as two. Norms and embeddings are left out.
     #[must_use]
-    pub fn row_flops(&self, context: usize) -> u64 {
+    pub fn flops(&self, before: usize, tokens: usize, logits: usize) -> u64 {
         let c = &self.config;
-        // Attention has two multiply-adds for each value of a query and each position: one for the
-        // score, one for the weighted sum.
-        let attention = 4 * context * c.num_hidden_layers * c.q_width();
+        let projections = c.hidden_size * (c.qkv_width() + c.q_width());
+        // The feed-forward block has three matrices: gate, up and down.
+        let layer = projections + 3 * c.hidden_size * c.intermediate_size;
         let head = if self.has_head() {
             c.vocab_size * c.hidden_size
         } else {
             0
         };
-        self.row_work() + (2 * head + attention) as u64
+        let products = tokens * c.num_hidden_layers * layer + logits * head;
+        let positions = (0..c.num_hidden_layers)
+            .map(|layer| positions(before, tokens, c.window(layer)))
+            .sum::<u64>();
+        // Attention has two multiply-adds for each value of a query and each position: one for the
+        // score, one for the weighted sum.
+        2 * products as u64 + 4 * c.q_width() as u64 * positions
     }
+}
 
-    /// The floating-point operations of one row in all layers, without attention scores and head.
-    pub(crate) fn row_work(&self) -> u64 {
-        let c = &self.config;
-        let attention = c.hidden_size * (c.qkv_width() + c.q_width());
-        // The feed-forward block has three matrices: gate, up and down.
-        let layer = attention + 3 * c.hidden_size * c.intermediate_size;
-        2 * (c.num_hidden_layers * layer) as u64
-    }
+/// Returns the number of positions that `tokens` rows after `before` others attend to, each row to
+/// at most `window`.
+fn positions(before: usize, tokens: usize, window: Option<usize>) -> u64 {
+    let window = window.unwrap_or(usize::MAX);
+    // The first rows attend to before + 1, before + 2, ... positions; the others to the window.
+    let growing = window.saturating_sub(before).min(tokens) as u64;
+    let full = tokens as u64 - growing;
+    growing * before as u64 + growing * (growing + 1) / 2 + full * window as u64
 }
 
 impl CpuDecoder {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use beamgen_search::{
-    AnswerVotes, ChainTree, Evidence, JudgeSpent, Ledger, Node, ProblemResult, Unsound,
-    number_or_nan, numbers_or_nan,
+    AnswerVotes, ChainTree, Evidence, Flops, JudgeSpent, Ledger, Node, ProblemResult, Unsound,
+    Width, number_or_nan, numbers_or_nan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +128,15 @@ pub struct Spent {
     /// Requests to servers that were repeated after a failure.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u64,
+    /// Floating-point operations of the generator; 0 if unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generate_flops: u64,
+    /// Floating-point operations of the scorer; 0 if unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub score_flops: u64,
+    /// The different chains that continued.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub width: Width,
     /// Wall-clock seconds: the problem's share of the work, or the time of a whole run.
     #[serde(deserialize_with = "number_or_nan")]
     pub seconds: f64,
@@ -153,11 +162,27 @@ impl Spent {
             forward_passes: ledger.forward_passes,
             peak_kv_bytes: ledger.peak_kv_bytes,
             retries: ledger.retries,
+            generate_flops: ledger.flops.generate,
+            score_flops: ledger.flops.score,
+            width: ledger.width,
             seconds,
             generate_seconds: ledger.seconds.generate,
             score_seconds: ledger.seconds.score,
             judges: ledger.judges.clone(),
         }
+    }
+
+    /// Returns the floating-point operations of both models; `None` if those of a model that read or sampled tokens
+    /// are unknown.
+    pub fn total_flops(&self) -> Option<u64> {
+        let flops = Flops {
+            generate: self.generate_flops,
+            score: self.score_flops,
+        };
+        flops.total(
+            self.prompt_tokens + self.generated_tokens,
+            self.scored_tokens,
+        )
     }
 
     /// Adds the costs of another problem. The caches are in one memory, so the peak is the larger one of the two.
@@ -169,6 +194,9 @@ impl Spent {
         self.forward_passes += other.forward_passes;
         self.peak_kv_bytes = self.peak_kv_bytes.max(other.peak_kv_bytes);
         self.retries += other.retries;
+        self.generate_flops = self.generate_flops.saturating_add(other.generate_flops);
+        self.score_flops = self.score_flops.saturating_add(other.score_flops);
+        self.width += other.width;
         self.seconds += other.seconds;
         self.generate_seconds += other.generate_seconds;
         self.score_seconds += other.score_seconds;

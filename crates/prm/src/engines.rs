@@ -33,6 +33,16 @@ impl Engines {
         std::iter::once(&self.body).chain(&self.reference)
     }
 
+    /// Returns the floating-point operations of reading `tokens` tokens after `before` others in
+    /// all engines. Only log-ratios need logits, for all tokens.
+    pub(crate) fn flops(&self, before: usize, tokens: usize) -> u64 {
+        let logits = if self.reference.is_some() { tokens } else { 0 };
+        let models = self.all().map(Engine::model);
+        models
+            .map(|model| model.flops(before, tokens, logits))
+            .sum()
+    }
+
     pub(crate) fn create(&mut self) -> Seq {
         Seq {
             body: self.body.create(),

@@ -98,6 +98,10 @@ impl RewardModel {
         tokens.drain(..cached);
         tokens.truncate(tokens.len() - held);
         scored.read_tokens += tokens.len();
+        let before = in_prompt + cached;
+        // A prompt that is charged here was read before, from its beginning.
+        let prompt = scored.read_tokens - tokens.len();
+        scored.flops = self.engines.flops(0, prompt) + self.engines.flops(before, tokens.len());
         self.chains.chain_mut(planned.id).seq = Some(seq);
         (Read { seq, tokens }, scored)
     }

@@ -5,8 +5,9 @@ use crate::choose::Choose;
 use crate::error::ConfigError;
 use crate::numbers::is_default;
 use crate::strategy::{
-    DeepConfConfig, EtsConfig, LookaheadConfig, MctsConfig, ParticleConfig, RebaseConfig,
-    RefineConfig, SpeculativeRejectionConfig, Strategy, StrategyKind, VariableGranularityConfig,
+    BeamConfig, DeepConfConfig, EtsConfig, LookaheadConfig, MctsConfig, ParticleConfig,
+    RebaseConfig, RefineConfig, SpeculativeRejectionConfig, Strategy, StrategyKind,
+    VariableGranularityConfig,
 };
 
 /// The settings of a search. Every field has a default.
@@ -58,6 +59,10 @@ pub struct SearchConfig {
     /// taken as probabilities.
     #[serde(skip_serializing_if = "is_default")]
     pub sure_score: f32,
+    /// The settings of strategies with slots: beam, dvts, lookahead and variable-granularity;
+    /// `None`: the defaults.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
+    pub beam: Option<BeamConfig>,
     /// The settings that only lookahead search uses.
     pub lookahead: LookaheadConfig,
     /// The settings that only beam search with variable granularity uses.
@@ -97,6 +102,7 @@ impl Default for SearchConfig {
             early_rejection: 0,
             speculate: false,
             in_flight: 16,
+            beam: None,
             lookahead: LookaheadConfig::default(),
             variable_granularity: VariableGranularityConfig::default(),
             rebase: RebaseConfig::default(),
@@ -169,6 +175,8 @@ impl SearchConfig {
         } else if self.early_rejection > 0 && !spec.rejects_early {
             let with = kinds_with(|kind| kind.spec().rejects_early);
             ("early_rejection", with)
+        } else if self.beam.is_some() && !spec.uses_copies {
+            ("beam.copies", kinds_with(|kind| kind.spec().uses_copies))
         } else if self.consensus && !votes {
             let with = kinds_with(|kind| kind.spec().samples_independently);
             ("consensus", with + " and choose = \"majority\"")
@@ -260,7 +268,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::StrategyName;
+    use crate::strategy::{Copies, StrategyName};
 
     fn config(strategy: StrategyKind, n: usize, m: usize) -> SearchConfig {
         SearchConfig {
@@ -372,6 +380,33 @@ mod tests {
             assert!(c.validate().is_err());
             c.choose = Some(Choose::Majority);
             assert_eq!(c.validate().is_ok(), strategy == StrategyKind::BEST_OF_N);
+            let mut c = config(strategy, 4, 4);
+            c.beam = Some(BeamConfig {
+                copies: Copies::Distinct,
+            });
+            let has_slots = ["beam", "dvts", "lookahead", "variable-granularity"];
+            let expected = has_slots.contains(&strategy.name());
+            assert_eq!(c.validate().is_ok(), expected, "{strategy}");
+        }
+    }
+
+    #[test]
+    fn rules_for_copies_are_read_and_written() {
+        for (text, copies) in [
+            ("slots", None),
+            ("cap:3", Some(Copies::Cap(3))),
+            ("distinct", Some(Copies::Distinct)),
+        ] {
+            let config = read(&format!(r#"{{"beam":{{"copies":"{text}"}}}}"#));
+            assert_eq!(config.beam, copies.map(|copies| BeamConfig { copies }));
+            let written = serde_json::to_string(&config).unwrap();
+            assert_eq!(written.contains("copies"), copies.is_some(), "{written}");
+            assert_eq!(read(&written), config);
+        }
+        for wrong in ["cap:0", "cap:", "cap:x", "many"] {
+            let text = format!(r#"{{"beam":{{"copies":"{wrong}"}}}}"#);
+            let error = serde_json::from_str::<SearchConfig>(&text).unwrap_err();
+            assert!(error.to_string().contains("rule for copies"), "{error}");
         }
     }
 

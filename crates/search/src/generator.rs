@@ -209,6 +209,14 @@ pub trait Generator {
     /// [lost](GenError::Lost), which ends the run.
     fn pass(&mut self) -> Result<PassOutput, GenError>;
 
+    /// Returns the floating-point operations of reading `tokens` tokens after `before` others of a
+    /// chain, and of computing the logits of `logits` of them ([`Flops`](crate::Flops)). By
+    /// default they are unknown: 0.
+    fn flops(&self, before: usize, tokens: usize, logits: usize) -> u64 {
+        let _ = (before, tokens, logits);
+        0
+    }
+
     /// Returns the number of chains in the middle of a step.
     fn active(&self) -> usize;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::is_default;
+use crate::width::Width;
 
 /// The cost of a search. Every strategy is charged by the same rules.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -29,12 +30,60 @@ pub struct Ledger {
     /// request is repeated, so such a run is not reproducible.
     #[serde(default, skip_serializing_if = "is_default")]
     pub retries: u64,
+    /// The floating-point operations by model.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub flops: Flops,
+    /// The different chains that continued.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub width: Width,
     /// Wall-clock seconds by phase. A pass shared by problems is charged by rows, a scorer call by
     /// tokens.
     pub seconds: Seconds,
     /// Each judge's part of the scorer's cost, by name; empty with a single scorer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, JudgeSpent>,
+}
+
+impl Ledger {
+    /// Returns the floating-point operations of both models; `None` if those of a model that read
+    /// or sampled tokens are unknown.
+    pub fn total_flops(&self) -> Option<u64> {
+        let sampled = self.prompt_tokens + self.generated_tokens;
+        self.flops.total(sampled, self.scored_tokens)
+    }
+}
+
+/// Floating-point operations by model: 2 for each weight of a matrix that a token is multiplied by,
+/// and 4 for each value of a query, each layer and each position that attention reads. A
+/// multiply-add counts as two. Each token counts once, at its position, as in the other counts of
+/// a [`Ledger`]. Norms, embeddings and the heads of reward models are left out.
+///
+/// The count of weights alone, 2 a token and weight, is that of Kaplan et al.,
+/// <https://arxiv.org/abs/2001.08361>.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flops {
+    /// The generator's operations; 0 if they are unknown, as for a server.
+    pub generate: u64,
+    /// The scorer's operations; 0 if they are unknown or the scorer is no model.
+    pub score: u64,
+}
+
+impl Flops {
+    /// Returns the operations of both models; `None` if those of a model with tokens are unknown.
+    pub fn total(self, sampled_tokens: u64, scored_tokens: u64) -> Option<u64> {
+        let is_unknown = |flops, tokens| flops == 0 && tokens > 0;
+        let unknown =
+            is_unknown(self.generate, sampled_tokens) || is_unknown(self.score, scored_tokens);
+        (!unknown).then(|| self.generate.saturating_add(self.score))
+    }
+}
+
+impl AddAssign for Flops {
+    fn add_assign(&mut self, other: Self) {
+        self.generate = self.generate.saturating_add(other.generate);
+        self.score = self.score.saturating_add(other.score);
+    }
 }
 
 /// The cost of one of several judges, as part of a [`Ledger`].
@@ -96,6 +145,8 @@ impl AddAssign<&Ledger> for Ledger {
         self.score_passes += other.score_passes;
         self.peak_kv_bytes = self.peak_kv_bytes.max(other.peak_kv_bytes);
         self.retries += other.retries;
+        self.flops += other.flops;
+        self.width += other.width;
         self.seconds.generate += other.seconds.generate;
         self.seconds.score += other.seconds.score;
         self.seconds.search += other.seconds.search;

@@ -43,6 +43,7 @@ mod stream;
 pub mod thoughts;
 mod token_logprobs;
 mod tree;
+mod width;
 
 pub use aggregation::Aggregation;
 pub use choose::{Answer, Answers, Choose, FinishedChain, Standing, choose};
@@ -57,7 +58,7 @@ pub use generator::{
 pub use given::{GivenChain, GivenReply, GivenScores, score_chains, steps_of};
 pub use grammar::Grammar;
 pub use judges::{Combine, Judge, Judges};
-pub use ledger::{Clock, JudgeSpent, Ledger, Seconds, StoppedClock};
+pub use ledger::{Clock, Flops, JudgeSpent, Ledger, Seconds, StoppedClock};
 pub use numbers::{number_or_nan, numbers_or_nan};
 pub use prefix::Prefix;
 pub use problem::{Problem, Role, Turn};
@@ -74,3 +75,4 @@ pub use strategy::*;
 pub use stream::child_stream;
 pub use token_logprobs::{TokenLogprob, TokenLogprobs};
 pub use tree::{ChainTree, Node, NodeId, PruneReason, Pruned, State};
+pub use width::Width;

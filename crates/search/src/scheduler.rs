@@ -339,6 +339,7 @@ impl Scheduler<'_, '_> {
         self.summary.problems += 1;
         self.summary.failed += usize::from(result.error.is_some());
         self.summary.stopped += usize::from(result.stopped.is_some());
+        self.summary.ledger.width += result.ledger.width;
         self.summary.memory_limited += usize::from(result.lost_to_memory > 0);
         self.summary.checker_limited += usize::from(result.lost_verdicts > 0);
         self.summary.answered += usize::from(result.answer.is_some());

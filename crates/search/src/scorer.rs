@@ -47,6 +47,8 @@ pub struct Scored {
     pub read_tokens: usize,
     /// The number of tokens of the chain that were found in the cache and not read again.
     pub reused_tokens: usize,
+    /// The floating-point operations of reading these tokens; 0 if they are unknown.
+    pub flops: u64,
     /// The number of requests to a server that had to be repeated.
     pub retries: u32,
     /// The number of steps without a score because a verdict was lost, for example when a checker's

@@ -81,6 +81,12 @@ class BenchRow:
     generate_seconds: float
     score_seconds: float
     search_seconds: float
+    generate_flops: int
+    score_flops: int
+    rounds: int
+    continued_chains: int
+    continued_tokens: int
+    distinct_tokens: int
     sampled_by_depth: list[int]
     kept_by_depth: list[int]
     scored_by_depth: list[int]
@@ -184,8 +190,19 @@ def _aggregation(line: dict[str, Any]) -> BenchAggregation:
     )
 
 
+WIDTH = {
+    "rounds": "rounds",
+    "continued_chains": "chains",
+    "continued_tokens": "tokens",
+    "distinct_tokens": "distinct_tokens",
+}
+"""The columns of the effective width, and their names in a ledger."""
+
+
 def _row(line: dict[str, Any]) -> BenchRow:
     ledger = line["ledger"]
     seconds = {f"{part}_seconds": value for part, value in ledger["seconds"].items()}
+    flops = {f"{part}_flops": ledger.get("flops", {}).get(part, 0) for part in ("generate", "score")}
+    width = {name: ledger.get("width", {}).get(part, 0) for name, part in WIDTH.items()}
     depths = {f"{part}_by_depth": value for part, value in line["depths"].items()}
-    return of_line(BenchRow, ledger | seconds | depths | line, peak_kv_is_bound=line.get("without_scores", False))
+    return of_line(BenchRow, ledger | seconds | flops | width | depths | line, peak_kv_is_bound=line.get("without_scores", False))

@@ -67,6 +67,12 @@ class Ledger:
     seconds: float
     generate_seconds: float = 0.0
     score_seconds: float = 0.0
+    generate_flops: int = optional(0)
+    """The floating-point operations of the generator; 0 if they are unknown, as for a server."""
+    score_flops: int = optional(0)
+    """The floating-point operations of the scorer; 0 if they are unknown."""
+    width: dict[str, int] | None = optional(None)
+    """The different chains that continued after a step: ``rounds``, ``chains``, ``tokens``, ``distinct_tokens``."""
     judges: dict[str, dict[str, int]] | None = optional(None)
     """The costs of each judge by name: ``calls``, ``steps``, ``abstained``, ``failed``, ``scored_tokens``, ``reused_tokens``."""
 

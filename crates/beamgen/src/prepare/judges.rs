@@ -85,9 +85,9 @@ fn find_part(
     generator: &FoundGenerator,
 ) -> Result<Part, Error> {
     if judge.is("exact") {
-        let name = judge.judge.display().to_string();
-        let checker = Box::new(ExactScorer::default());
-        return Ok(Part::Scorer(Identity::Named(name), checker));
+        let delay = inputs.config.models.exact_delay;
+        let identity = Identity::Named(ExactScorer::name(delay));
+        return Ok(Part::Scorer(identity, Box::new(ExactScorer::late(delay))));
     }
     let Inputs {
         config,

@@ -43,8 +43,9 @@ pub(super) fn find_scorer(
         return Ok(found);
     }
     if config.models.scorer == ScorerKind::Exact && own.scorer.is_none() {
-        let identity = Identity::Named(ScorerKind::Exact.name().to_owned());
-        own.scorer = Some((identity, Box::new(ExactScorer::default())));
+        let delay = config.models.exact_delay;
+        let identity = Identity::Named(ExactScorer::name(delay));
+        own.scorer = Some((identity, Box::new(ExactScorer::late(delay))));
     }
     let tokens_of = generator.tokens_of.as_ref();
     if let Some(scorer) = served.scorer("prm", config, tokens_of, own, finder)? {

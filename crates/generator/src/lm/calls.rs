@@ -61,6 +61,10 @@ impl Generator for LmGenerator {
         })
     }
 
+    fn flops(&self, before: usize, tokens: usize, logits: usize) -> u64 {
+        self.engine.model().flops(before, tokens, logits)
+    }
+
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
         let state = self.book.next_state(from, plan);

@@ -17,6 +17,8 @@ pub(super) enum Axis {
     Tokens,
     /// The wall-clock seconds of the run divided by the number of problems.
     Seconds,
+    /// The floating-point operations of both models. Not among [`ALL`](Self::ALL): tables leave it out.
+    Flops,
 }
 
 impl Axis {
@@ -27,6 +29,7 @@ impl Axis {
             Self::Generated => "generated",
             Self::Tokens => "generated and scored",
             Self::Seconds => "seconds",
+            Self::Flops => "FLOPs",
         }
     }
 
@@ -35,6 +38,7 @@ impl Axis {
             Self::Generated => &measured.generated,
             Self::Tokens => &measured.tokens,
             Self::Seconds => &measured.seconds,
+            Self::Flops => &measured.flops,
         }
     }
 }
@@ -210,6 +214,7 @@ mod tests {
             generated: vec![cost; 4],
             tokens: vec![2.0 * cost; 4],
             seconds: vec![cost / 1000.0; 4],
+            flops: vec![1e6 * cost; 4],
         }
     }
 

@@ -22,6 +22,7 @@ pub(super) struct Difference {
     pub generated_ratio: Option<f64>,
     pub tokens_ratio: Option<f64>,
     pub seconds_ratio: Option<f64>,
+    pub flops_ratio: Option<f64>,
 }
 
 pub(super) fn difference(set: &str, a: &Measured<'_>, b: &Measured<'_>) -> Difference {
@@ -38,6 +39,7 @@ pub(super) fn difference(set: &str, a: &Measured<'_>, b: &Measured<'_>) -> Diffe
         generated_ratio: ratio(&a.generated, &b.generated),
         tokens_ratio: ratio(&a.tokens, &b.tokens),
         seconds_ratio: ratio(&a.seconds, &b.seconds),
+        flops_ratio: ratio(&a.flops, &b.flops).filter(|&ratio| ratio > 0.0),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::printable;
 use crate::report::markdown::Column;
 use crate::report::write_file;
 
-const COLUMNS: [Column<Row>; 25] = [
+const COLUMNS: [Column<Row>; 31] = [
     ("set", |row| row.set.clone()),
     ("run", |row| row.run.clone()),
     ("n", |row| row.n.to_string()),
@@ -41,6 +41,20 @@ const COLUMNS: [Column<Row>; 25] = [
     ("score_seconds", |row| row.ledger.seconds.score.to_string()),
     ("search_seconds", |row| {
         row.ledger.seconds.search.to_string()
+    }),
+    ("generate_flops", |row| {
+        row.ledger.flops.generate.to_string()
+    }),
+    ("score_flops", |row| row.ledger.flops.score.to_string()),
+    ("rounds", |row| row.ledger.width.rounds.to_string()),
+    ("continued_chains", |row| {
+        row.ledger.width.chains.to_string()
+    }),
+    ("continued_tokens", |row| {
+        row.ledger.width.tokens.to_string()
+    }),
+    ("distinct_tokens", |row| {
+        row.ledger.width.distinct_tokens.to_string()
     }),
     ("sampled_by_depth", |row| listed(&row.depths.sampled)),
     ("kept_by_depth", |row| listed(&row.depths.kept)),

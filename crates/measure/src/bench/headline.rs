@@ -100,6 +100,7 @@ mod tests {
                 generated: vec![cost; 100],
                 tokens: vec![cost; 100],
                 seconds: vec![1.0; 100],
+                flops: vec![1e6 * cost; 100],
             })
             .collect();
         let measured: Vec<&Measured<'_>> = measured.iter().collect();

@@ -99,7 +99,8 @@ fn head(out: &mut String, about: &About, outline: &Outline, report: &Report) {
          per problem: \"generated\" were sampled, pruned ones too; \"scored\" were read by the reward model, its copy of the \
          prompt included; \"passes\" are generator passes in which the problem had a row. Peak KV is the cache of both \
          models for the one problem with the largest. Seconds are the wall-clock time of a run divided by its problems, \
-         which share the machine. Runs that only choose differently share their samples; one without scores is then not \
+         which share the machine. FLOPs are the floating-point operations of both models. Width is the mean number of different chains \
+         that continued after a step. Runs that only choose differently share their samples; one without scores is then not \
          charged for them, and its peak KV is an upper bound (\u{2264}).\n\n\
          `index.html` is this report for a browser, `results.json` has all settings and numbers, `results.csv` every raw row, `rows.jsonl` the same with the pools of \
          chains; `beamgen bench --redraw` writes everything but `rows.jsonl` anew from it.\n",
@@ -110,7 +111,7 @@ fn ratio(of: Option<f64>) -> String {
     of.map_or("-".to_owned(), |of| format!("{of:.2}"))
 }
 
-const COMPARED: [Column<Difference>; 8] = [
+const COMPARED: [Column<Difference>; 9] = [
     ("first", |pair| pair.a.clone()),
     ("second", |pair| pair.b.clone()),
     ("accuracies", |pair| {
@@ -123,6 +124,7 @@ const COMPARED: [Column<Difference>; 8] = [
     ("generated", |pair| ratio(pair.generated_ratio)),
     ("generated and scored", |pair| ratio(pair.tokens_ratio)),
     ("seconds", |pair| ratio(pair.seconds_ratio)),
+    ("FLOPs", |pair| ratio(pair.flops_ratio)),
 ];
 
 fn compared(out: &mut String, pairs: &[&Difference]) {

@@ -25,6 +25,8 @@ pub(super) struct Measured<'a> {
     /// The problems' shares of the wall-clock time in seconds. The mean of the shares is the time of the run divided
     /// by the number of problems.
     pub seconds: Vec<f64>,
+    /// The floating-point operations of both models; 0 if those of a model are unknown.
+    pub flops: Vec<f64>,
 }
 
 impl<'a> Measured<'a> {
@@ -34,6 +36,7 @@ impl<'a> Measured<'a> {
         let tokens = by_problem(&rows, |row| {
             (row.ledger.generated_tokens + row.ledger.scored_tokens) as f64
         });
+        let flops = by_problem(&rows, |row| row.ledger.total_flops().unwrap_or(0) as f64);
         let mut seconds = by_problem(&rows, |row| row.ledger.seconds.total());
         // Problems run concurrently, so the sum of their own seconds differs from the time of the run. The scale
         // makes both equal.
@@ -57,6 +60,7 @@ impl<'a> Measured<'a> {
             generated,
             tokens,
             seconds,
+            flops,
         }
     }
 

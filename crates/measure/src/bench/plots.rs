@@ -8,7 +8,7 @@ mod soundness;
 use std::path::Path;
 
 use super::against::Axis;
-use super::measured::Measured;
+use super::measured::{Measured, mean};
 use super::outline::Outline;
 use super::over_n::OverN;
 use crate::Error;
@@ -59,7 +59,13 @@ pub(super) fn draw(
                 ("accuracy-generated", Axis::Generated),
                 ("accuracy-tokens", Axis::Tokens),
                 ("accuracy-seconds", Axis::Seconds),
+                ("accuracy-flops", Axis::Flops),
             ] {
+                let is_known = |cell: &&Measured<'_>| mean(axis.of(cell)) > 0.0;
+                // The operations of models on servers are unknown.
+                if axis == Axis::Flops && !cells.iter().any(is_known) {
+                    continue;
+                }
                 add(name, &accuracy::accuracy(&place, axis, runs, &cells))?;
             }
             if let Some(chart) = saved::saved(&place, outline, runs, &cells) {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::report::markdown::{Column, decimal, share};
 use crate::rerank::Share;
-use crate::{grouped, megabytes, percent};
+use crate::{grouped, megabytes, operations, percent};
 
 /// A row of the table.
 #[derive(Clone, Debug, Serialize)]
@@ -53,7 +53,7 @@ pub struct Summary {
 }
 
 /// The columns of the table: the heading of each, and its cell in a row.
-pub const COLUMNS: [Column<Summary>; 9] = [
+pub const COLUMNS: [Column<Summary>; 11] = [
     ("strategy", |row| row.name.clone()),
     ("accuracy", |row| percent(row.accuracy)),
     ("95 % interval", |row| {
@@ -74,6 +74,14 @@ pub const COLUMNS: [Column<Summary>; 9] = [
     }),
     ("seconds", |row| {
         decimal(row.ledger.seconds / row.searches as f64)
+    }),
+    ("FLOPs", |row| {
+        let each = |total| operations((total as f64 / row.searches as f64) as u64);
+        row.ledger.total_flops().map_or("-".to_owned(), each)
+    }),
+    ("width", |row| {
+        let width = row.ledger.width.mean();
+        width.map_or("-".to_owned(), |width| format!("{width:.2}"))
     }),
 ];
 

@@ -52,6 +52,7 @@ pub(super) struct Item {
     opinions: Vec<Vec<Opinion>>,
     /// For each judge: tokens read, and tokens found in the cache.
     tokens: Vec<(usize, usize)>,
+    flops: u64,
     retries: u32,
     lost_verdicts: usize,
     pub error: Option<ScoreError>,
@@ -110,6 +111,7 @@ impl Item {
             steps: own.collect(),
             opinions: vec![vec![Opinion::NotAsked; item.steps.len()]; judges],
             tokens: vec![(0, 0); judges],
+            flops: 0,
             retries: 0,
             lost_verdicts: 0,
             error: None,
@@ -158,6 +160,7 @@ impl Item {
             self.opinions[judge][step] = given[before + step].into();
         }
         self.tokens[judge] = (scored.read_tokens, scored.reused_tokens);
+        self.flops = self.flops.saturating_add(scored.flops);
         self.retries += scored.retries;
         self.lost_verdicts += scored.lost_verdicts;
     }
@@ -184,6 +187,7 @@ impl Item {
             quantiles: Vec::new(),
             read_tokens: self.tokens.iter().map(|(read, _)| read).sum(),
             reused_tokens: self.tokens.iter().map(|(_, reused)| reused).sum(),
+            flops: self.flops,
             retries: self.retries,
             lost_verdicts: self.lost_verdicts,
             judges: judges.collect(),

@@ -105,6 +105,8 @@ pub(super) struct Bill {
     pub generated: u64,
     /// Reused tokens that the run's ledger does not contain yet.
     pub reused: u64,
+    /// Operations of the generator that the run's ledger does not contain yet.
+    pub flops: u64,
     pub prompt_tokens: usize,
     pub prompt_read: bool,
     /// The number of chains of the problem in each pass after `charged`.

@@ -44,8 +44,8 @@ impl ActiveProblem {
         self.steps.unreported.clear();
         // Speculative steps that no node takes any more: their tokens were sampled, so they are
         // charged.
-        for (_, step) in std::mem::take(&mut self.steps.arrived) {
-            self.charge(step.tokens.len());
+        for (node, step) in std::mem::take(&mut self.steps.arrived) {
+            self.charge(node, 0, step.tokens.len(), cx);
         }
         self.steps.adopted.clear();
         self.steps.growing = 0;

@@ -7,11 +7,14 @@ use crate::config::SearchConfig;
 use crate::result::{ProblemResult, answer_votes, choose_capped};
 use crate::strategy::Strategy;
 use crate::tree::ChainTree;
+use crate::width::Width;
 
 pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> ProblemResult {
     // Independent chains have numbers in the order in which their steps close. That order depends
     // on the other problems in flight; a result must not, so the nodes are numbered again.
+    let given = problem.tree.node(problem.policy.start.node).depth;
     let tree = std::mem::take(&mut problem.tree).renumbered();
+    problem.bill.ledger.width = Width::of(&tree, given);
     let config = problem.config();
     let finished = finished_chains(&tree, &*problem.policy.strategy, config, cx.models.answers);
     let answering = choose_capped(&finished, config.choosing(), config.chains());

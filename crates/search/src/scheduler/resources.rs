@@ -23,7 +23,7 @@ impl ActiveProblem {
             // the tree, where they were charged.
             let sampled = cx.models.generator.release(chain);
             let billed = self.tree.node(node).tokens.len();
-            self.charge(sampled.saturating_sub(billed));
+            self.charge(node, billed, sampled.saturating_sub(billed), cx);
             self.steps.dropped.push(chain);
         }
     }
@@ -35,24 +35,54 @@ impl ActiveProblem {
         };
         let unfinished = cx.models.generator.release(step.chain);
         if let Some(step) = &step.step {
-            self.charge(step.tokens.len());
+            self.charge_after(node, 0, step.tokens.len(), cx);
         } else {
             self.steps.ahead -= 1;
-            self.charge(unfinished);
+            self.charge_after(node, 0, unfinished, cx);
             self.steps.dropped.push(step.chain);
         }
     }
 
-    /// Charges sampled tokens to the problem; the run's ledger gets them with the next `bill_run`.
-    pub(super) fn charge(&mut self, tokens: usize) {
+    /// Charges `tokens` sampled tokens of the step `node` to the problem, after `billed` others of
+    /// the step; the run's ledger gets them with the next `bill_run`.
+    pub(super) fn charge(
+        &mut self,
+        node: NodeId,
+        billed: usize,
+        tokens: usize,
+        cx: &Context<'_, '_>,
+    ) {
+        let above = self.tree.node(node).parent.unwrap_or(ChainTree::ROOT);
+        self.charge_after(above, billed, tokens, cx);
+    }
+
+    /// Charges the tokens of a step that follows the step `above`.
+    pub(super) fn charge_after(
+        &mut self,
+        above: NodeId,
+        billed: usize,
+        tokens: usize,
+        cx: &Context<'_, '_>,
+    ) {
         self.bill.ledger.generated_tokens += tokens as u64;
         self.bill.generated += tokens as u64;
+        let before = self.bill.prompt_tokens + self.tree.token_count(above) + billed;
+        self.charge_flops(cx.models.generator.flops(before, tokens, tokens));
+    }
+
+    /// Charges operations of the generator.
+    pub(super) fn charge_flops(&mut self, flops: u64) {
+        let generate = &mut self.bill.ledger.flops.generate;
+        *generate = generate.saturating_add(flops);
+        self.bill.flops = self.bill.flops.saturating_add(flops);
     }
 
     /// Adds the tokens that the run's ledger does not contain yet.
     pub(super) fn bill_run(&mut self, run: &mut Ledger) {
         run.generated_tokens += std::mem::take(&mut self.bill.generated);
         run.reused_tokens += std::mem::take(&mut self.bill.reused);
+        let flops = std::mem::take(&mut self.bill.flops);
+        run.flops.generate = run.flops.generate.saturating_add(flops);
     }
 
     /// Releases everything that the problem holds in either model.

@@ -12,7 +12,7 @@ use crate::error::{Cause, ScoreError, SearchError};
 use crate::event::ChainEvent;
 use crate::finish::Finish;
 use crate::given::{GivenChain, GivenReply, GivenScores, problem_of, send_scores, steps_of};
-use crate::ledger::{JudgeSpent, Ledger};
+use crate::ledger::{Flops, JudgeSpent, Ledger};
 use crate::scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted,
     is_probability,
@@ -396,6 +396,10 @@ impl Scheduler<'_, '_> {
         let (mut called, mut all_called) = (BTreeSet::new(), BTreeSet::new());
         for (request, scored) in requests.iter().zip(scored) {
             let (tokens, reused) = (scored.read_tokens as u64, scored.reused_tokens as u64);
+            let flops = Flops {
+                score: scored.flops,
+                ..Flops::default()
+            };
             // Time is split by the tokens that were read. If all tokens were found in the cache, it
             // is split evenly.
             let share = match all_read {
@@ -413,6 +417,7 @@ impl Scheduler<'_, '_> {
                 let ledger = &mut live.bill.ledger;
                 ledger.scored_tokens += tokens;
                 ledger.reused_tokens += reused;
+                ledger.flops += flops;
                 ledger.retries += retries;
                 ledger.seconds.score += seconds * share;
                 ledger.score_passes += u64::from(first);
@@ -422,6 +427,7 @@ impl Scheduler<'_, '_> {
             last = Some(request.index);
             self.summary.ledger.scored_tokens += tokens;
             self.summary.ledger.reused_tokens += reused;
+            self.summary.ledger.flops += flops;
         }
         self.summary.ledger.score_passes += 1;
         self.summary.ledger.seconds.score += seconds;

@@ -253,9 +253,10 @@ impl ActiveProblem {
                 // The first step that starts makes the generator read the prompt and the given
                 // steps.
                 let given = self.tree.token_count(self.policy.start.node);
-                let read = (self.bill.prompt_tokens + given) as u64;
-                self.bill.ledger.prompt_tokens += read;
-                total.prompt_tokens += read;
+                let read = self.bill.prompt_tokens + given;
+                self.bill.ledger.prompt_tokens += read as u64;
+                total.prompt_tokens += read as u64;
+                self.charge_flops(cx.models.generator.flops(0, read, 0));
             }
             match from {
                 Source::Itself(_) => self.resources[parent].chain = None,
@@ -279,7 +280,7 @@ impl ActiveProblem {
         let max_steps = self.config().max_steps;
         // Tokens before a pause were charged at the pause; the output contains them again.
         let billed = self.tree.node(id).tokens.len();
-        self.charge(step.tokens.len().saturating_sub(billed));
+        self.charge(id, billed, step.tokens.len().saturating_sub(billed), cx);
         self.budget.note_step(step.tokens.len());
         let resources = &mut self.resources[id];
         resources.token_limit = resources.token_limit.saturating_sub(step.tokens.len());

@@ -1,6 +1,5 @@
-use super::slots::{budget, divide, keep};
+use super::slots::{Slots, divide};
 use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
-use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State};
@@ -8,8 +7,8 @@ use crate::tree::{ChainTree, NodeId, State};
 /// Step-wise beam search: samples N steps, keeps the best N/M chains, samples N steps after those.
 ///
 /// Open and complete chains compete for the N/M slots by score, so a poor chain gets no slot for
-/// being complete. A text sampled k times under one parent is one candidate of weight k. The search
-/// ends when the best N/M chains are all complete.
+/// being complete. A text sampled k times under one parent is one candidate that holds up to k slots
+/// ([`Copies`](super::Copies)). The search ends when the best N/M chains are all complete.
 ///
 /// The slot of a complete chain is neither expanded nor refilled: its rows are free for other
 /// problems. Chains cut short by a limit get no slot.
@@ -19,9 +18,8 @@ use crate::tree::{ChainTree, NodeId, State};
 #[derive(Debug, Clone)]
 pub struct Beam {
     n: usize,
-    slots: usize,
+    slots: Slots,
     mode: DecodeMode,
-    aggregation: Aggregation,
     open: Vec<NodeId>,
     complete: Vec<NodeId>,
 }
@@ -31,9 +29,8 @@ impl Beam {
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
-            slots: config.n / config.m,
+            slots: Slots::of(config),
             mode: DecodeMode::paused_after(config.early_rejection),
-            aggregation: config.aggregation,
             open: Vec::new(),
             complete: Vec::new(),
         }
@@ -55,7 +52,7 @@ impl Strategy for Beam {
         }
         // Complete chains compete in every round: a slot that they lose is expanded again.
         let field = self.open.drain(..).chain(self.complete.clone()).collect();
-        let kept = keep(tree, field, self.slots, self.aggregation);
+        let kept = self.slots.keep(tree, field);
         // All slots belong to complete chains, or no chain is left.
         if kept.survivors.is_empty() {
             return vec![Action::Done];
@@ -76,7 +73,7 @@ impl Strategy for Beam {
             return actions;
         }
 
-        let steps = budget(self.n, self.slots, kept.completed);
+        let steps = self.slots.budget(self.n, kept.completed);
         let expanded = divide(&kept.survivors, steps).map(|(node, count)| match count {
             0 => Action::Prune(node),
             count => self.mode.expand(node, count),
@@ -88,6 +85,7 @@ impl Strategy for Beam {
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
     uses_m: true,
+    uses_copies: true,
     rejects_early: true,
     usual_choose: Choose::Weighted,
     needs_scorer: |_| Some("beam search"),
@@ -100,6 +98,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{BeamConfig, Copies};
     use super::*;
     use crate::finish::Finish;
 
@@ -196,6 +195,28 @@ mod tests {
         tree.node_mut(ids[0]).copies = 9;
         let mut beam = sized(16, 4);
         assert_eq!(expansions(&beam.on_steps(&tree, &ids)), [(1, 16)]);
+    }
+
+    #[test]
+    fn copies_hold_as_many_slots_as_their_rule_says() {
+        let (mut tree, ids) = tree(&[(0.9, false), (0.5, false), (0.3, true), (0.2, false)]);
+        tree.node_mut(ids[0]).copies = 3;
+        tree.node_mut(ids[2]).copies = 2;
+        for (copies, expanded) in [
+            (Copies::Slots, vec![(1, 12), (2, 4)]),
+            (Copies::Cap(2), vec![(1, 8), (2, 4)]),
+            (Copies::Distinct, vec![(1, 4), (2, 4), (4, 4)]),
+        ] {
+            let mut beam = Beam::of(&SearchConfig {
+                beam: Some(BeamConfig { copies }),
+                ..SearchConfig::default()
+            });
+            assert_eq!(
+                expansions(&beam.on_steps(&tree, &ids)),
+                expanded,
+                "{copies}"
+            );
+        }
     }
 
     #[test]

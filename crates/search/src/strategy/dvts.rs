@@ -1,9 +1,8 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::slots::shares;
+use super::slots::{Slots, shares};
 use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
-use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State};
@@ -15,7 +14,8 @@ use crate::tree::{ChainTree, NodeId, State};
 /// when its best chain is complete.
 ///
 /// The root's N children are dealt to the subtrees in order. If two subtrees keep the same node, it
-/// is expanded once for both, and its children are dealt to them in order.
+/// is expanded once for both, and its children are dealt to them in order. The rule for copies
+/// ([`Copies`](super::Copies)) limits how many subtrees keep a node while they have another one.
 ///
 /// With early rejection a subtree chooses among steps that pause after tau tokens.
 ///
@@ -25,7 +25,7 @@ use crate::tree::{ChainTree, NodeId, State};
 pub struct Dvts {
     n: usize,
     mode: DecodeMode,
-    aggregation: Aggregation,
+    slots: Slots,
     subtrees: Vec<Subtree>,
 }
 
@@ -62,7 +62,7 @@ impl Dvts {
         Self {
             n: config.n,
             mode: DecodeMode::paused_after(config.early_rejection),
-            aggregation: config.aggregation,
+            slots: Slots::of(config),
             subtrees: subtrees.collect(),
         }
     }
@@ -116,13 +116,25 @@ impl Strategy for Dvts {
 
     fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
         let mut rejected = BTreeSet::new();
-        let mut chosen = BTreeSet::new();
+        // The number of subtrees that chose each node.
+        let mut chosen = BTreeMap::new();
         for subtree in &mut self.subtrees {
             let mut contenders = subtree.contenders(tree);
-            tree.sort_by_score(&mut contenders, self.aggregation);
-            let best = contenders.first().copied();
+            self.slots.sort(tree, &mut contenders);
+            let is_free = |id: &&NodeId| {
+                let taken = chosen.get(*id).copied().unwrap_or(0);
+                self.slots.wanted_by(taken + 1) > taken
+            };
+            // If all are taken, the subtree grows with another one.
+            let best = contenders
+                .iter()
+                .find(is_free)
+                .or(contenders.first())
+                .copied();
             rejected.extend(contenders);
-            chosen.extend(best);
+            if let Some(id) = best {
+                *chosen.entry(id).or_insert(0) += 1;
+            }
             subtree.field = match best {
                 Some(node) if !tree.node(node).is_complete() => Field::Chosen(node),
                 _ => Field::Over,
@@ -132,21 +144,21 @@ impl Strategy for Dvts {
         // better chain.
         let mut actions: Vec<Action> = rejected
             .iter()
-            .filter(|id| !chosen.contains(id) && !tree.node(**id).is_complete())
+            .filter(|id| !chosen.contains_key(id) && !tree.node(**id).is_complete())
             .map(|&id| Action::Prune(id))
             .collect();
 
         // Subtrees that chose a whole step wait: all choose again when the paused steps are
         // complete.
         let paused = |id: &NodeId| tree.node(*id).state == State::Paused;
-        if chosen.iter().any(paused) {
-            actions.extend(chosen.into_iter().filter(paused).map(Action::Resume));
+        if chosen.keys().any(paused) {
+            actions.extend(chosen.into_keys().filter(paused).map(Action::Resume));
             return actions;
         }
 
-        let mut best: Vec<NodeId> = chosen.into_iter().collect();
+        let mut best: Vec<NodeId> = chosen.into_keys().collect();
         best.retain(|&id| tree.node(id).state == State::Open);
-        tree.sort_by_score(&mut best, self.aggregation);
+        self.slots.sort(tree, &mut best);
         // Best first: steps start in the order of the actions, so the best chain gets memory first.
         for node in best {
             let mut count = 0;
@@ -168,6 +180,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
         "https://huggingface.co/spaces/HuggingFaceH4/blogpost-scaling-test-time-compute",
     )),
     uses_m: true,
+    uses_copies: true,
     rejects_early: true,
     usual_choose: Choose::Weighted,
     ..StrategySpec::new(
@@ -180,6 +193,7 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
 #[cfg(test)]
 mod tests {
     use super::super::sim::World;
+    use super::super::{BeamConfig, Copies};
     use super::*;
     use crate::finish::Finish;
 
@@ -291,6 +305,31 @@ mod tests {
             actions[1..],
             [Action::expand(ids[2], 2), Action::expand(ids[1], 2)]
         );
+    }
+
+    #[test]
+    fn subtrees_take_different_nodes_if_copies_hold_one_slot() {
+        for (copies, best) in [(Copies::Slots, vec![0]), (Copies::Distinct, vec![0, 1])] {
+            let mut tree = ChainTree::new();
+            let ids = children(&mut tree, ChainTree::ROOT, &[0.9, 0.8, 0.9, 0.8]);
+            for (first, twin) in [(0, 2), (1, 3)] {
+                tree.node_mut(ids[first]).copies = 2;
+                tree.node_mut(ids[twin]).state = State::Duplicate;
+            }
+            let mut dvts = Dvts::of(&SearchConfig {
+                n: 4,
+                m: 2,
+                beam: Some(BeamConfig { copies }),
+                ..SearchConfig::default()
+            });
+            let actions = dvts.on_steps(&tree, &ids[..2]);
+            let expanded = actions.iter().filter_map(|action| match action {
+                Action::Expand { node, .. } => Some(*node),
+                _ => None,
+            });
+            let best: Vec<NodeId> = best.into_iter().map(|i: usize| ids[i]).collect();
+            assert_eq!(expanded.collect::<Vec<_>>(), best, "{copies}");
+        }
     }
 
     #[test]

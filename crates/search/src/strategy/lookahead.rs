@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::slots::{budget, divide, place};
+use super::slots::{Slots, divide};
 use super::{Action, DecodeMode, Start, Strategy, StrategySpec};
 use crate::aggregation::Aggregation;
 use crate::choose::Choose;
@@ -35,7 +35,7 @@ impl Default for LookaheadConfig {
 #[derive(Debug, Clone)]
 pub struct Lookahead {
     n: usize,
-    slots: usize,
+    slots: Slots,
     steps: usize,
     aggregation: Aggregation,
     /// The open steps of this round, each followed by the nodes of its rollout.
@@ -52,7 +52,7 @@ impl Lookahead {
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
-            slots: config.n / config.m,
+            slots: Slots::of(config),
             steps: config.lookahead.steps,
             aggregation: config.aggregation,
             candidates: Vec::new(),
@@ -140,9 +140,9 @@ impl Strategy for Lookahead {
             return further;
         }
 
-        let kept = place(tree, self.ranked(tree), self.slots);
+        let kept = self.slots.place(tree, self.ranked(tree));
         self.ahead = 0;
-        let steps = budget(self.n, self.slots, kept.completed);
+        let steps = self.slots.budget(self.n, kept.completed);
         let shares: Vec<(NodeId, usize)> = divide(&kept.survivors, steps).collect();
         let (growing, starved): (Vec<_>, Vec<_>) =
             shares.into_iter().partition(|&(_, count)| count > 0);
@@ -174,6 +174,7 @@ impl Strategy for Lookahead {
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2408.03314", "https://arxiv.org/abs/2408.03314")),
     uses_m: true,
+    uses_copies: true,
     usual_choose: Choose::Weighted,
     ..StrategySpec::new(
         "lookahead",

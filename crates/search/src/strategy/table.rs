@@ -24,6 +24,8 @@ pub struct StrategySpec {
     pub paper: Option<(&'static str, &'static str)>,
     /// Whether the key `m` matters: the N chains of a round continue at most N/M chains.
     pub uses_m: bool,
+    /// Whether the key `beam.copies` matters: chains hold slots.
+    pub uses_copies: bool,
     /// Whether the strategy works in rounds under the default configuration
     /// ([`Strategy::in_rounds`]). Only strategies in rounds can decode steps speculatively.
     pub in_rounds: bool,
@@ -59,6 +61,7 @@ impl StrategySpec {
             summary,
             paper: None,
             uses_m: false,
+            uses_copies: false,
             in_rounds: true,
             rejects_early: false,
             samples_independently: false,

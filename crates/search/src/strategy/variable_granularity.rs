@@ -1,8 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::slots::{budget, divide, keep};
+use super::slots::{Slots, divide};
 use super::{Action, Scoring, Start, Strategy, StrategySpec, open};
-use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
@@ -38,9 +37,8 @@ impl VariableGranularityConfig {
 #[derive(Debug, Clone)]
 pub struct VariableGranularity {
     n: usize,
-    slots: usize,
+    slots: Slots,
     granularity: usize,
-    aggregation: Aggregation,
     stage: Stage,
     complete: Vec<NodeId>,
     /// Complete chains that are not scored yet.
@@ -61,9 +59,8 @@ impl VariableGranularity {
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
-            slots: config.n / config.m,
+            slots: Slots::of(config),
             granularity: config.variable_granularity.granularity,
-            aggregation: config.aggregation,
             stage: Stage::Branching,
             complete: Vec::new(),
             unscored: Vec::new(),
@@ -89,7 +86,7 @@ impl VariableGranularity {
 
     fn branch(&mut self, chains: &[(NodeId, usize)], completed: usize) -> Vec<Action> {
         self.stage = Stage::Branching;
-        let steps = budget(self.n, self.slots, completed);
+        let steps = self.slots.budget(self.n, completed);
         divide(chains, steps)
             .map(|(id, count)| match count {
                 0 => Action::Prune(id),
@@ -114,7 +111,7 @@ impl VariableGranularity {
         // A chain that turned out too long for the scorer is cut short and takes no slot.
         self.complete.retain(|&id| tree.node(id).is_complete());
         let field = open.into_iter().chain(self.complete.clone()).collect();
-        let kept = keep(tree, field, self.slots, self.aggregation);
+        let kept = self.slots.keep(tree, field);
         if kept.survivors.is_empty() {
             return vec![Action::Done];
         }
@@ -126,10 +123,10 @@ impl VariableGranularity {
     /// Returns the number of slots of complete chains; `growing` of the slots belong to growing
     /// chains.
     fn completed(&self, tree: &ChainTree, growing: usize) -> usize {
-        let copies = self.complete.iter().map(|&id| tree.node(id).copies);
+        let copies = self.complete.iter().map(|&id| self.slots.wanted(tree, id));
         copies
             .sum::<usize>()
-            .min(self.slots.saturating_sub(growing))
+            .min(self.slots.count.saturating_sub(growing))
     }
 }
 
@@ -139,7 +136,7 @@ impl Strategy for VariableGranularity {
     }
 
     fn begin(&mut self, start: Start) -> Vec<Action> {
-        self.cycle(&[(start.node, self.slots)], 0)
+        self.cycle(&[(start.node, self.slots.count)], 0)
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
@@ -156,7 +153,7 @@ impl Strategy for VariableGranularity {
             Stage::Extending(steps) if !open.is_empty() => {
                 let chains: Vec<_> = open
                     .into_iter()
-                    .map(|id| (id, tree.node(id).copies))
+                    .map(|id| (id, self.slots.wanted(tree, id)))
                     .collect();
                 match steps {
                     0 => {
@@ -174,6 +171,7 @@ impl Strategy for VariableGranularity {
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2505.11730", "https://arxiv.org/abs/2505.11730")),
     uses_m: true,
+    uses_copies: true,
     usual_choose: Choose::Weighted,
     ..StrategySpec::new(
         "variable-granularity",

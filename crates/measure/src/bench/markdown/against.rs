@@ -95,7 +95,8 @@ fn needed(fewer: &Fewer) -> String {
 }
 
 fn unit(axis: Axis) -> String {
-    let tokens = if axis == Axis::Seconds { "" } else { " tokens" };
+    let counts_tokens = matches!(axis, Axis::Generated | Axis::Tokens);
+    let tokens = if counts_tokens { " tokens" } else { "" };
     format!("{}{tokens}", axis.name())
 }
 

@@ -53,6 +53,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     items.push(Item::Crowd(lines));
     let (before, unit) = match over {
         Axis::Seconds => ("wall-clock ", ""),
+        Axis::Flops => ("", ""),
         Axis::Generated | Axis::Tokens => ("", "tokens "),
     };
     let heading = format!("{unit}{}", over.name());
@@ -91,6 +92,8 @@ fn ticks(from: f64, to: f64) -> Vec<f64> {
 /// Formats a tick, for example as `1 000` or `0.02`.
 fn short(tick: f64) -> String {
     match tick {
+        // The operations of a search have too many digits to write them all.
+        large if large >= 1e7 => format!("{large:e}"),
         whole if whole >= 1.0 => grouped(whole.round() as u64),
         small => {
             // The number of digits up to the first significant one.
