@@ -43,6 +43,7 @@ mod labels;
 mod ledger;
 mod manual;
 mod mend;
+mod monitor;
 mod numbers;
 mod outputs;
 mod pairs;

@@ -15,6 +15,7 @@ use beamgen::{Config, Solver};
 use beamgen_labels::{LabelRule, solutions};
 use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline, crossed};
 use beamgen_measure::eval_prm::{self, Outline, Report, Set};
+use beamgen_measure::monitor;
 use beamgen_measure::pool::{self, Pools, Ranked};
 use beamgen_measure::{About, Error, Watch, scores};
 use pyo3::prelude::*;
@@ -349,4 +350,17 @@ pub(crate) fn rerank(
     let launcher = engine::launcher(&launcher);
     let (table, is_foreign) = follow(py, launcher, [download, progress], work)?;
     Ok((json(&table)?, is_foreign))
+}
+
+/// Compares the answers of run files with those of a reference. Returns the object of `beamgen
+/// monitor --json`, and the names of the rows that have drifted.
+#[pyfunction]
+pub(crate) fn monitor(
+    py: Python<'_>,
+    reference: PathBuf,
+    runs: Vec<PathBuf>,
+) -> PyResult<(String, Vec<&'static str>)> {
+    let report = py.detach(|| monitor::Report::read(&reference, &runs));
+    let report = report.map_err(errors::from_measurement)?;
+    Ok((json(&report)?, report.alarms().collect()))
 }

@@ -13,7 +13,7 @@ mod _beamgen {
     #[pymodule_export]
     use crate::launch::launch;
     #[pymodule_export]
-    use crate::measure::{bench, evaluate_prm, rerank};
+    use crate::measure::{bench, evaluate_prm, monitor, rerank};
     #[pymodule_export]
     use crate::news::Outcome;
     #[pymodule_export]

@@ -23,6 +23,7 @@ mod check;
 mod flags;
 mod labels;
 mod mend;
+mod monitor;
 mod old;
 mod serve;
 mod texts;
@@ -40,6 +41,7 @@ pub(crate) use labels::{
     SplitArgs, StatArgs,
 };
 pub(crate) use mend::{AnswersFlags, GuardArgs, RefineArgs};
+pub(crate) use monitor::MonitorArgs;
 #[cfg(feature = "serve")]
 pub(crate) use serve::LogFormat;
 pub(crate) use serve::ServeArgs;
@@ -99,6 +101,8 @@ pub(crate) enum Command {
     EvalPrm(EvalPrmArgs),
     /// Fit a calibration: turn a reward model's scores into probabilities of success
     Calibrate(Box<CalibrateArgs>),
+    /// Compare the answers of run files with those of a reference, without texts
+    Monitor(MonitorArgs),
     /// Run checkers on the steps of labelled chains, and measure their verdicts
     Check(Box<CheckArgs>),
     /// Sample chains of a generator, and label their steps by rollouts

@@ -33,6 +33,7 @@ mod lost;
 mod man;
 mod mend;
 mod models;
+mod monitor;
 mod output;
 mod palette;
 mod paths;
@@ -117,6 +118,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Guard(args) => mend::guard(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
+        Command::Monitor(args) => monitor::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Label(args) => label::main(&args),
         Command::Annotate(args) => annotate::main(&args),

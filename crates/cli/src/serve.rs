@@ -1,12 +1,16 @@
 //! `beamgen serve`: an HTTP server that answers requests with searches.
 
+use std::collections::BTreeMap;
 use std::env::VarError;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use beamgen::{Config, Settings};
+use beamgen::eval::calibrate::Calibration;
+use beamgen::eval::profile::Profile;
+use beamgen::program::search_name;
+use beamgen::{Config, Settings, Solver};
 use beamgen_serve::{
     Error, Event, Key, Limits, Loaded, Origin, Presets, Reload, ServeOptions, Served, Server, Stop,
 };
@@ -45,9 +49,13 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     };
     let loaded = files.load()?;
     let reload = Reload::new(move || files.load().map_err(|failure| failure.to_string()));
+    let reference = args.reference.as_deref();
+    let calibration = reference
+        .map(beamgen_measure::calibrate::read)
+        .transpose()?;
     // The address is bound before models are loaded, so that a port in use is reported at once.
     let options = options(args, &config, loaded.keys, reload.clone())?;
-    let server = Server::bind(options)?;
+    let mut server = Server::bind(options)?;
     // By default the signal would end the process, so it is handled before the models are loaded.
     reload_on_signal(&reload)?;
     let show = match args.log_format {
@@ -57,6 +65,9 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
         LogFormat::Text => ShowPlan::OwnModels,
     };
     let solver = settings::any_solver(config, show)?;
+    if let (Some(path), Some(calibration)) = (reference, &calibration) {
+        compare(&mut server, path, calibration, &solver, &loaded.presets)?;
+    }
     let stop = Stop::new();
     let draining = "stopping when running requests are finished; press Ctrl-C again to stop now";
     // These signals are handled only from here on: while models are loaded, they should end the
@@ -82,6 +93,40 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
             counted(tokens, "token", "tokens")
         ),
     );
+    Ok(())
+}
+
+/// Lets the server compare each preset's answers with those of the runs in a calibration.
+fn compare(
+    server: &mut Server,
+    path: &Path,
+    calibration: &Calibration,
+    solver: &Solver,
+    presets: &Presets,
+) -> Result<(), Failure> {
+    let profiles: BTreeMap<String, Profile> = presets
+        .iter()
+        .filter_map(|preset| {
+            let search = search_name(&solver.identity_of(&preset.settings));
+            let mut curves = calibration.answers.iter();
+            let curve = curves.find(|curve| curve.search == search)?;
+            Some((preset.name.clone(), curve.profile.clone()?))
+        })
+        .collect();
+    if profiles.is_empty() {
+        return refuse(format!(
+            "--reference {}: has no profile of a search with a preset's settings and these models: add one with `beamgen calibrate --runs`",
+            path.display()
+        ));
+    }
+    let names: Vec<&str> = profiles.keys().map(String::as_str).collect();
+    output::event(
+        Level::Info,
+        "reference",
+        json!({"presets": names}),
+        format_args!("drift is measured for {}", names.join(", ")),
+    );
+    server.compare_with(profiles);
     Ok(())
 }
 
@@ -118,6 +163,12 @@ fn options(
             return refuse(format!("--{flag} 0: use at least 1"));
         }
     }
+    if !(0.0..=1.0).contains(&args.shadow_share) {
+        return refuse(format!(
+            "--shadow-share {}: use a share from 0 to 1",
+            args.shadow_share
+        ));
+    }
     Ok(ServeOptions {
         address: SocketAddr::new(args.host, args.port),
         keys,
@@ -133,6 +184,8 @@ fn options(
             ..Limits::default()
         },
         fixed_seed: fixed_seed(args, config),
+        references: BTreeMap::new(),
+        shadow_share: args.shadow_share,
         observe: Some(Arc::new({
             let verbose = args.verbose;
             move |event| log(event, verbose)

@@ -6,14 +6,14 @@ use std::io::{self, IsTerminal, Write};
 use beamgen::eval::{Record, RunFile, RunHeader};
 use beamgen::strategy::{ChainTree, Node, NodeId, PruneReason, State};
 use beamgen::{Aggregation, Problem, bundled};
-use beamgen_view::{Run, Search, aggregation, findings};
+use beamgen_view::{Run, Search, aggregation, failures, findings};
 
 use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::palette::{Ink, Palette};
 use crate::printable::{line, lines};
 use crate::printed;
-use crate::table::{Table, counted, grouped, thousandths};
+use crate::table::{Table, counted, grouped, percent, thousandths};
 use crate::write::write_file;
 
 pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
@@ -41,7 +41,10 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match &records[..] {
         [record] if args.id.is_some() => one(&mut out, palette, record, aggregation(&header))?,
-        _ => list(&mut out, &records)?,
+        _ => {
+            list(&mut out, &records)?;
+            causes(&mut out, palette, &records, aggregation(&header))?;
+        }
     }
     Ok(out.flush()?)
 }
@@ -114,6 +117,44 @@ fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
     )
 }
 
+/// Prints why problems failed, with what to do.
+fn causes(
+    out: &mut dyn Write,
+    palette: Palette,
+    records: &[Record],
+    aggregation: Aggregation,
+) -> io::Result<()> {
+    let searched = records.iter().map(|record| {
+        let search = Search::of(record, aggregation, &bundled::last_is_right);
+        (record, search)
+    });
+    let failures = failures(searched);
+    let all: usize = failures.iter().map(|of| of.ids.len()).sum();
+    if all == 0 {
+        return Ok(());
+    }
+    let failed = counted(all, "problem", "problems");
+    let head = palette.paint(Ink::Bold, format!("why {failed} failed"));
+    writeln!(out, "\n  {head}")?;
+    for of in &failures {
+        let some: Vec<_> = of.ids.iter().take(3).map(|id| line(id)).collect();
+        let more = if of.ids.len() > some.len() {
+            ", ..."
+        } else {
+            ""
+        };
+        writeln!(
+            out,
+            "  {:>5}  {} ({}{more})",
+            of.ids.len(),
+            of.words,
+            some.join(", ")
+        )?;
+        writeln!(out, "         {}", palette.paint(Ink::Dim, of.advice))?;
+    }
+    Ok(())
+}
+
 /// Prints one problem: its chosen chain, all answers and, if the run file has trees, its tree.
 fn one(
     out: &mut dyn Write,
@@ -169,6 +210,14 @@ fn one(
     }
     if !found.is_empty() {
         writeln!(out)?;
+    }
+    let width = record.ledger.width;
+    if let (Some(mean), Some(shared)) = (width.mean(), width.shared()) {
+        let said = format!(
+            "{mean:.2} different chains continued after a step, {} of their tokens shared",
+            percent(shared)
+        );
+        writeln!(out, "  {}\n", palette.paint(Ink::Dim, said))?;
     }
     match &record.tree {
         Some(tree) => Drawing {

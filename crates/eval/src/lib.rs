@@ -21,6 +21,7 @@ pub mod pass_at_k;
 pub mod pool;
 pub mod probes;
 mod problems;
+pub mod profile;
 pub mod quality;
 mod record;
 mod run_file;

@@ -14,6 +14,7 @@ pub mod calibrate;
 mod error;
 pub mod eval_prm;
 mod intervals;
+pub mod monitor;
 pub mod pool;
 pub mod printable;
 mod report;

@@ -14,6 +14,7 @@ use crate::ignored::Told;
 use crate::log::Event;
 use crate::long_texts::LongTexts;
 use crate::metrics::Metrics;
+use crate::monitor::Monitor;
 use crate::options::{Limits, ServeOptions};
 use crate::presets::Presets;
 use crate::reload::Loaded;
@@ -108,7 +109,10 @@ impl App {
             service,
             access: Access::new(&options.host_names, options.allow_origins.clone()),
             limits: options.limits,
-            metrics: Metrics::default(),
+            metrics: Metrics::of(Monitor::new(
+                options.references.clone(),
+                options.shadow_share,
+            )),
             stop,
             long_texts: LongTexts::default(),
             seeds: Seeds::default(),

@@ -1,4 +1,4 @@
-//! A histogram of seconds with fixed buckets.
+//! Metrics in the text format of Prometheus: the lines before a metric, and a histogram of seconds with fixed buckets.
 
 use std::fmt::Write;
 
@@ -48,6 +48,11 @@ impl Histogram {
         let _ = writeln!(out, "{} {}", labelled("sum"), self.sum);
         let _ = writeln!(out, "{} {all}", labelled("count"));
     }
+}
+
+/// Writes the lines HELP and TYPE of a metric of a kind.
+pub(crate) fn head(out: &mut String, name: &str, help: &str, kind: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod long_texts;
 mod mend;
 mod metrics;
 mod models;
+mod monitor;
 mod openapi;
 mod options;
 mod origins;

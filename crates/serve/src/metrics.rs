@@ -8,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use beamgen::{ProblemResult, Service};
 
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, head};
+use crate::monitor::Monitor;
 use crate::spent;
 
 #[derive(Debug, Default)]
@@ -16,6 +17,7 @@ pub(crate) struct Metrics {
     pub connections: AtomicUsize,
     pub missed_events: AtomicU64,
     pub scored_steps: AtomicU64,
+    pub monitor: Monitor,
     unsound: AtomicU64,
     counted: Mutex<Counted>,
 }
@@ -32,6 +34,14 @@ struct Counted {
 }
 
 impl Metrics {
+    /// Makes metrics that are all 0.
+    pub(crate) fn of(monitor: Monitor) -> Self {
+        Self {
+            monitor,
+            ..Self::default()
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,6 +144,26 @@ impl Metrics {
                 ledger.forward_passes,
             ),
             (
+                "beamgen_generate_flops_total",
+                "floating-point operations of the generator",
+                ledger.flops.generate,
+            ),
+            (
+                "beamgen_score_flops_total",
+                "floating-point operations of the scorer",
+                ledger.flops.score,
+            ),
+            (
+                "beamgen_rounds_total",
+                "steps after which chains of finished searches continued",
+                ledger.width.rounds,
+            ),
+            (
+                "beamgen_continued_chains_total",
+                "different chains that continued after these steps",
+                ledger.width.chains,
+            ),
+            (
                 "beamgen_unsound_total",
                 "answers, given or withheld, whose chain is unsound",
                 self.unsound.load(Ordering::Relaxed),
@@ -149,17 +179,18 @@ impl Metrics {
                 self.missed_events.load(Ordering::Relaxed),
             ),
         ] {
-            head(&mut out, name, help);
+            head_of(&mut out, name, help);
             let _ = writeln!(out, "{name} {value}");
         }
         self.lock().write(&mut out);
+        self.monitor.write(&mut out);
         out
     }
 }
 
 /// Writes the lines HELP and TYPE of a metric. By Prometheus' convention, the end of the name gives
 /// the type.
-fn head(out: &mut String, name: &str, help: &str) {
+fn head_of(out: &mut String, name: &str, help: &str) {
     let kind = if name.ends_with("_total") {
         "counter"
     } else if name.ends_with("_seconds") {
@@ -167,13 +198,13 @@ fn head(out: &mut String, name: &str, help: &str) {
     } else {
         "gauge"
     };
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    head(out, name, help, kind);
 }
 
 impl Counted {
     fn write(&self, out: &mut String) {
         let name = "beamgen_requests_total";
-        head(out, name, "requests answered");
+        head_of(out, name, "requests answered");
         for ((route, status), count) in &self.requests {
             let _ = writeln!(
                 out,
@@ -200,13 +231,13 @@ impl Counted {
                 &self.stopped,
             ),
         ] {
-            head(out, name, help);
+            head_of(out, name, help);
             for (value, count) in counts {
                 let _ = writeln!(out, "{name}{{{label}=\"{value}\"}} {count}");
             }
         }
         let name = "beamgen_request_seconds";
-        head(out, name, "from a request to the end of its answer");
+        head_of(out, name, "from a request to the end of its answer");
         for (route, histogram) in &self.seconds {
             histogram.write(name, &format!("route=\"{route}\","), out);
         }
@@ -222,7 +253,7 @@ impl Counted {
                 &self.queue,
             ),
         ] {
-            head(out, name, help);
+            head_of(out, name, help);
             histogram.write(name, "", out);
         }
     }

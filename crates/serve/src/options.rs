@@ -1,7 +1,10 @@
 //! The options and limits of a server.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+use beamgen::eval::profile::Profile;
 
 use crate::access::Key;
 use crate::log::Observe;
@@ -25,6 +28,11 @@ pub struct ServeOptions {
     pub limits: Limits,
     /// The seed of requests that give none; `None` to choose a new one for each.
     pub fixed_seed: Option<u64>,
+    /// The profiles from which the drift of each preset's answers is measured, by preset.
+    pub references: BTreeMap<String, Profile>,
+    /// The share of searches to repeat without the reward model, from 0 to 1. The metrics count how often the answers
+    /// differ.
+    pub shadow_share: f64,
     /// The callback for log events; `None` for no log.
     pub observe: Option<Observe>,
     /// The handle that makes the server read presets and keys again; `None` if it cannot.
@@ -42,6 +50,8 @@ impl Default for ServeOptions {
             allow_origins: Vec::new(),
             limits: Limits::default(),
             fixed_seed: None,
+            references: BTreeMap::new(),
+            shadow_share: 0.0,
             observe: None,
             reload: None,
         }
@@ -58,6 +68,7 @@ impl std::fmt::Debug for ServeOptions {
             .field("allow_origins", &self.allow_origins)
             .field("limits", &self.limits)
             .field("fixed_seed", &self.fixed_seed)
+            .field("shadow_share", &self.shadow_share)
             .finish_non_exhaustive()
     }
 }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::http::StatusCode;
+use beamgen::eval::answer::{Verdict, compare};
 use beamgen::eval::number::counted;
 use beamgen::result::Stopped;
 use beamgen::service::ServiceError;
@@ -34,6 +35,10 @@ pub(crate) struct Search {
     setting_fields: Vec<(&'static str, String)>,
     /// Resolves when the server ends running searches; `None` after that.
     cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The name of the preset.
+    model: String,
+    /// The search to repeat without the reward model, if its turn comes.
+    shadow: Option<Request>,
     is_done: bool,
 }
 
@@ -63,6 +68,8 @@ impl Search {
         });
         let setting_fields = setting_fields.collect();
         let taker = Arc::clone(app);
+        let model = ask.model.clone();
+        let shadow = app.metrics.monitor.without_scores(&request);
         // If the client disconnects meanwhile, nobody takes the result, so the new search is
         // dropped and thereby cancelled.
         let begun = move || {
@@ -77,6 +84,8 @@ impl Search {
                 date_field,
                 setting_fields,
                 cut: Some(Box::pin(async move { stop.reached(Phase::Cut).await })),
+                model,
+                shadow,
                 is_done: false,
             })
         };
@@ -124,6 +133,10 @@ impl Search {
             metrics.searched(result, self.seconds());
             if let Some(stopped) = result.stopped {
                 metrics.stopped(reason(stopped));
+            } else if metrics.monitor.searched(&self.model, result)
+                && let (Some(request), Some(answer)) = (self.shadow.take(), &result.answer)
+            {
+                repeat(&self.app, self.model.clone(), request, answer.clone());
             }
         }
         Poll::Ready(result)
@@ -205,6 +218,26 @@ impl Drop for Search {
             self.app.metrics.stopped("disconnected");
         }
     }
+}
+
+/// Repeats a search in the background and compares the answers. A repeated search waits for nobody: it is left out
+/// while requests wait.
+fn repeat(app: &Arc<App>, model: String, request: Request, answer: String) {
+    if app.service.waiting() > 0 {
+        return;
+    }
+    let app = Arc::clone(app);
+    let request = request.timeout(app.limits.search_time);
+    tokio::spawn(async move {
+        let Ok(ticket) = app.service.submit(request) else {
+            return;
+        };
+        if let Ok(result) = ticket.await {
+            let other = result.answer.as_deref();
+            let is_same = other.is_some_and(|other| compare(other, &answer) == Verdict::Same);
+            app.metrics.monitor.repeated(&model, !is_same);
+        }
+    });
 }
 
 /// Returns the label of a reason in the metrics.

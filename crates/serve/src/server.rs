@@ -1,8 +1,10 @@
 //! Binds an address, and serves requests with a solver.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use beamgen::eval::profile::Profile;
 use beamgen::service::ServiceOptions;
 use beamgen::{RunSummary, Solver};
 use tokio::sync::Semaphore;
@@ -50,6 +52,11 @@ impl Server {
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|source| Error::Bind { address, source })?;
         Ok(Self { listener, options })
+    }
+
+    /// Sets the profiles from which the drift of each preset's answers is measured, by preset.
+    pub fn compare_with(&mut self, references: BTreeMap<String, Profile>) {
+        self.options.references = references;
     }
 
     /// Returns the address, with the actual port if the options had port 0.

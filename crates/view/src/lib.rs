@@ -14,6 +14,7 @@ mod annotate;
 mod assets;
 mod calibration;
 mod document;
+mod failures;
 mod findings;
 mod live;
 mod page;
@@ -23,6 +24,7 @@ mod search;
 
 pub use annotate::annotate_page;
 pub use document::document;
+pub use failures::{Cause, Failures, failures};
 pub use findings::{DOUBTFUL, Finding, SURE, findings};
 pub use live::{LivePage, live_page};
 pub use report::{Run, report};

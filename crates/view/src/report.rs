@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::assets::{REPORT_SCRIPT, REPORT_STYLE, THEME, VIEW_SCRIPTS, VIEW_STYLE};
 use crate::calibration::calibration;
+use crate::failures::{Failures, failures};
 use crate::page::{May, Page, escaped, json};
 use crate::problem::Problem;
 use crate::search::{Check, Search, aggregation};
@@ -64,13 +65,13 @@ pub fn report(run: &Run<'_>) -> String {
         styles: &[THEME, VIEW_STYLE, REPORT_STYLE],
         scripts: &[&VIEW_SCRIPTS[..], &[REPORT_SCRIPT]].concat(),
         data,
-        body: &body(run),
+        body: &body(run, &failures(run.records.iter().zip(&searches))),
         may: May::ShowItself,
     }
     .html()
 }
 
-fn body(run: &Run<'_>) -> String {
+fn body(run: &Run<'_>, failures: &[Failures]) -> String {
     let mut html = String::from("<main>\n<section id=\"list\">\n<div class=\"run-head\">\n<div>\n");
     let _ = writeln!(html, "<h1>{}</h1>", escaped(run.name));
     if let Some(line) = described(run.header) {
@@ -80,6 +81,7 @@ fn body(run: &Run<'_>) -> String {
     settings(&mut html, run.header);
     html.push_str("</div>\n");
     html.push_str(&calibration(run.records).unwrap_or_default());
+    causes(&mut html, failures);
     html.push_str(
         "</div>\n<h2>Problems</h2>\n<div class=\"controls\">\n\
          <label>Sort <select id=\"order\">\
@@ -150,6 +152,33 @@ fn figures(html: &mut String, records: &[Record]) {
     figure(format!("{generated:.0}"), "tokens generated a problem");
     figure(format!("{scored:.0}"), "tokens scored a problem");
     figure(format!("{:.1}", spent.seconds), "seconds of work");
+    if let Some(width) = spent.width.mean() {
+        figure(format!("{width:.2}"), "chains continued after a step");
+    }
+    html.push_str("</ul>\n");
+}
+
+/// Lists why problems failed, with what to do.
+fn causes(html: &mut String, failures: &[Failures]) {
+    let all: usize = failures.iter().map(|of| of.ids.len()).sum();
+    if all == 0 {
+        return;
+    }
+    let failed = if all == 1 {
+        "1 problem"
+    } else {
+        &format!("{all} problems")
+    };
+    let _ = writeln!(html, "<h2>Why {failed} failed</h2>\n<ul class=\"causes\">");
+    for of in failures {
+        let _ = writeln!(
+            html,
+            "<li><b>{}</b> {}. <span class=\"dim\">{}.</span></li>",
+            of.ids.len(),
+            escaped(of.words),
+            escaped(of.advice)
+        );
+    }
     html.push_str("</ul>\n");
 }
 

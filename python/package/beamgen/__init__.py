@@ -30,6 +30,7 @@ from beamgen._events import (
     StepScored,
 )
 from beamgen._mend import Cost, Found, Guarded, Refined, Round, Version
+from beamgen._monitor import Drift, Monitoring, MonitorRow, monitor
 from beamgen._problem import Problem, read_problems, sample_problems
 from beamgen._rerank import Reranking, Selector, rerank
 from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step, Unsound
@@ -50,6 +51,7 @@ __all__ = [
     "ChainFinished",
     "ChainPruned",
     "Cost",
+    "Drift",
     "Error",
     "Evaluation",
     "Event",
@@ -59,6 +61,8 @@ __all__ = [
     "Guarded",
     "InputError",
     "Ledger",
+    "MonitorRow",
+    "Monitoring",
     "Node",
     "Problem",
     "Pruned",
@@ -88,6 +92,7 @@ __all__ = [
     "annotate",
     "bench",
     "evaluate_prm",
+    "monitor",
     "read_problems",
     "rerank",
     "sample_problems",

@@ -14,6 +14,7 @@ __all__ = [
     "bench",
     "evaluate_prm",
     "launch",
+    "monitor",
     "read_problems",
     "rerank",
     "sample_problems",
@@ -98,6 +99,7 @@ def evaluate_prm(
     progress: Callable[[int, int], object] | None,
 ) -> tuple[str, str, bool]: ...
 def launch(arguments: list[str], at: int) -> int: ...
+def monitor(reference: str | os.PathLike[str], runs: list[str | os.PathLike[str]]) -> tuple[str, list[str]]: ...
 def read_problems(path: str | os.PathLike[str]) -> list[tuple[str, str, str | None, list[str], list[str]]]: ...
 def rerank(
     keywords: str,

@@ -94,6 +94,22 @@ pub(crate) struct ServeArgs {
         hide_short_help = true
     )]
     pub drain_seconds: u64,
+    /// Measure how far answers drift from those of a calibration made with --runs, in the metrics
+    ///
+    /// A preset is compared with the runs that have its settings and these models.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub reference: Option<PathBuf>,
+    /// Repeat this share of searches without the reward model, and count answers that differ, 0 to 1
+    ///
+    /// The repeated search samples as many chains and votes. It waits for nobody: while requests wait, nothing is
+    /// repeated.
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.0,
+        hide_short_help = true
+    )]
+    pub shadow_share: f64,
     /// Print the effective settings, and a line for each request, to stderr
     #[arg(short, long, hide_short_help = true)]
     pub verbose: bool,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::profile::Profile;
+
 /// The numbers of given and of wrong answers of a search at each threshold, counted on problems with reference
 /// answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,6 +15,9 @@ pub struct RiskCurve {
     pub problems: usize,
     /// The counts at each distinct score of a chosen chain, sorted by falling threshold.
     pub points: Vec<RiskPoint>,
+    /// The profile of these searches, the reference for later ones; `None` in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
 }
 
 /// The answers at or above a threshold.
@@ -65,6 +70,7 @@ impl RiskCurve {
             search,
             problems,
             points,
+            profile: None,
         }
     }
 

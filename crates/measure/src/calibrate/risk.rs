@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use beamgen::eval::calibrate::{Calibration, RiskCurve};
 use beamgen::eval::metrics::{Interval, share};
+use beamgen::eval::profile::Profile;
 use beamgen::eval::{Record, RunFile};
 use beamgen::program::search_name;
 
@@ -16,6 +17,7 @@ pub struct Runs {
     pub search: String,
     /// The score of each problem's answer, and whether it is right; `None` without an answer.
     answers: Vec<Option<(f32, bool)>>,
+    profile: Profile,
 }
 
 impl Runs {
@@ -25,6 +27,7 @@ impl Runs {
     /// A file cannot be read, is of another search than the first file, or lacks a reference answer.
     pub fn read(paths: &[PathBuf]) -> Result<Self, Error> {
         let (mut search, mut answers) = (None, Vec::new());
+        let mut profile = Profile::default();
         for path in paths {
             let (header, records) = RunFile::read::<Record>(path)?;
             let header = header.ok_or_else(|| {
@@ -48,6 +51,7 @@ impl Runs {
                         "withheld answers: run it without a threshold",
                     ));
                 }
+                profile.add(&record);
                 // A problem without an answer is neither right nor wrong; it only lowers the share of answered
                 // problems.
                 let score = record.score.filter(|_| record.answer.is_some());
@@ -57,13 +61,17 @@ impl Runs {
         Ok(Self {
             search: search.unwrap_or_default(),
             answers,
+            profile,
         })
     }
 
-    /// Returns the counts of given and wrong answers at every threshold.
+    /// Returns the counts of given and wrong answers at every threshold, with the profile of the searches.
     #[must_use]
     pub fn curve(&self) -> RiskCurve {
-        RiskCurve::of(self.search.clone(), self.answers.iter().copied())
+        RiskCurve {
+            profile: Some(self.profile.clone()),
+            ..RiskCurve::of(self.search.clone(), self.answers.iter().copied())
+        }
     }
 
     /// Counts the answers with a score of at least `threshold`.

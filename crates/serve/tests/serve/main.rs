@@ -10,6 +10,7 @@ mod fields;
 mod limits;
 mod log;
 mod long;
+mod monitoring;
 mod openapi;
 mod origins;
 mod pair;
