@@ -22,10 +22,13 @@ import urllib.request
 import aiohttp
 
 URL, FOLDER = sys.argv[1].rstrip("/"), pathlib.Path(sys.argv[2])
-PROBLEM = "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?"
+PROBLEM = (
+    "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. "
+    "How many pens does Kim have?"
+)
 RESPONSES = [
-    "Mia has 34 pens: 34.\nLeo has 8 more pens than Mia: 34 + 8 = 42.\nThe answer is 42.",
-    "Mia has 34 pens: 34.\nLeo has 8 more pens than Mia: 34 + 8 = 43.\nThe answer is 43.",
+    "Mia has 34 pens: 34.\nLeo has 8 more pens than Mia: 34 + 8 = 42.\nKim has half as many pens as Leo: 42 / 2 = 21.\nThe answer is 21.",
+    "Mia has 34 pens: 34.\nLeo has 8 more pens than Mia: 34 + 8 = 43.\nKim has half as many pens as Leo: 43 / 2 = 21.\nThe answer is 21.",
     "The answer is 26.",
 ]
 PROMPT = f"<|im_start|>user\n{PROBLEM}<|im_end|>\n<|im_start|>assistant\n"
@@ -142,7 +145,8 @@ for name, client in {"OpenRLHF": openrlhf, "slime": slime, "verl, SGLang": lambd
     rewards = asyncio.run(client())
     assert bits(rewards) == bits(wanted), (name, rewards)
     print(name, "the same bits")
-# verl asks vLLM for values without an activation. Those are log-probabilities up to a constant, of which
-# verl takes the last.
-raw = asyncio.run(verl("vllm"))
-print("verl, vLLM", raw, "log of the scores", [math.log(score) for score in wanted])
+# verl asks vLLM for values without an activation: the logits of both classes, of which the first is 0.
+for logit, score in zip(asyncio.run(verl("vllm")), wanted, strict=True):
+    odds = math.log(score / (1 - score))
+    assert abs(logit - odds) < 1e-5 * abs(odds), (logit, odds)
+print("verl, vLLM the log-odds of the scores")
