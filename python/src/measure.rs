@@ -14,7 +14,7 @@ use beamgen::strategy::StrategyName;
 use beamgen::{Config, Solver};
 use beamgen_labels::{LabelRule, solutions};
 use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline, crossed};
-use beamgen_measure::eval_prm::{self, Outline, Report, Set};
+use beamgen_measure::eval_prm::{self, Outline, Partial, Report, Set};
 use beamgen_measure::monitor;
 use beamgen_measure::pool::{self, Pools, Ranked};
 use beamgen_measure::{About, Error, Watch, scores};
@@ -132,8 +132,9 @@ fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| RunError::new_err(error.to_string()))
 }
 
-/// A report, and whether a problem is foreign to the bundled model.
-type Evaluated = Result<(Report, bool), Error>;
+/// A report, the scores of beginnings if they were asked for, and whether a problem is foreign to the
+/// bundled model.
+type Evaluated = Result<(Report, Option<Vec<Partial>>, bool), Error>;
 
 /// Measures the reward model, or the one of the settings `wanted`, on the chains or on those of a
 /// file. Returns the line of `beamgen eval-prm --json`, the figures of `results.json`, and whether a
@@ -173,6 +174,7 @@ pub(crate) fn evaluate_prm(
     let (file, limit): (Option<PathBuf>, _) = (take(&keywords, "data")?, take(&keywords, "limit")?);
     let folder: Option<PathBuf> = take(&keywords, "report")?;
     let (probes, call): (bool, String) = (take(&keywords, "probes")?, take(&keywords, "call")?);
+    let partial: bool = take(&keywords, "partial")?;
     let model = model.cloned();
     let work = move |follower: &mut Follower<Evaluated>| -> Evaluated {
         let sets = match chains {
@@ -201,25 +203,36 @@ pub(crate) fn evaluate_prm(
         };
         let mut problems = sets.iter().flat_map(|set| &set.chains);
         follower.is_foreign = problems.any(|chain| model.is_foreign(&chain.problem));
+        let beginnings = match partial {
+            true => Some(eval_prm::partial(
+                &mut **lock(&model.model),
+                &sets,
+                follower,
+            )?),
+            false => None,
+        };
         let rows = eval_prm::score(&mut **lock(&model.model), sets, probes, follower)?;
         let about = About::now(env!("CARGO_PKG_VERSION"), "unknown", call);
         let report = match &folder {
             Some(folder) => eval_prm::write(folder, &about, &outline, rows)?,
             None => eval_prm::report(outline, rows),
         };
-        Ok((report, follower.is_foreign))
+        Ok((report, beginnings, follower.is_foreign))
     };
-    let (report, is_foreign) = follow(py, Launcher::installed(), [download, progress], work)?;
+    let (report, beginnings, is_foreign) =
+        follow(py, Launcher::installed(), [download, progress], work)?;
     if !report.has_scores() {
         let line = "the reward model could not read any of the chains";
         return Err(RunError::new_err(line));
     }
     let details = report.details().into_iter().next();
-    Ok((
-        json(&report.summaries().first())?,
-        json(&details)?,
-        is_foreign,
-    ))
+    let line = serde_json::to_value(report.summaries().first());
+    let mut line = line.map_err(|error| RunError::new_err(error.to_string()))?;
+    if let Some(partial) = beginnings.iter().flatten().next() {
+        line["partial"] =
+            serde_json::to_value(partial).map_err(|error| RunError::new_err(error.to_string()))?;
+    }
+    Ok((json(&line)?, json(&details)?, is_foreign))
 }
 
 /// The outcome of a bench, and whether a problem is foreign to a bundled model.

@@ -253,6 +253,12 @@ pub(crate) struct EvalPrmArgs {
     /// figures. Takes about fifteen times the scoring's time.
     #[arg(long, conflicts_with = "redraw", help_heading = "Probes")]
     pub probes: bool,
+    /// Score the beginnings of steps, and print how well they predict the score of the whole step
+    ///
+    /// After each word of a step: the correlation with the score of the whole step, and the ROC area for the step's
+    /// label. Early rejection needs scores that say something before a step is whole.
+    #[arg(long, conflicts_with_all = ["redraw", "report", "probes"], help_heading = "Beginnings of steps")]
+    pub partial: bool,
     /// Rule that turns step scores into a chain's score in probes [default: min]
     ///
     /// min, product, mean, last, max or soft-min[:T]

@@ -1,6 +1,7 @@
 //! `beamgen eval-prm`: measures how well a reward model finds the first wrong step, by the method
 //! of ProcessBench. Probes measure how easily the model can be deceived.
 
+mod partial;
 mod terminal;
 
 use std::io::{self, Write};
@@ -23,6 +24,9 @@ pub(crate) fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
             "--wrong-below {}: not a score: use a number from 0 to 1",
             args.threshold
         ));
+    }
+    if args.partial {
+        return partial::main(args);
     }
     let report = match &args.redraw {
         Some(folder) => eval_prm::redraw(folder)?,

@@ -24,6 +24,20 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// Formats floating-point operations with a decimal prefix, for example as `84.4 G`.
+#[must_use]
+pub fn operations(flops: u64) -> String {
+    let prefixes = ["", " k", " M", " G", " T", " P", " E"];
+    let (mut value, mut at) = (flops as f64, 0);
+    // 999.95 would be shown as 1000.0.
+    while value >= 999.95 && at + 1 < prefixes.len() {
+        value /= 1e3;
+        at += 1;
+    }
+    let digits = usize::from(at > 0);
+    format!("{value:.digits$}{}", prefixes[at])
+}
+
 /// Writes a number and the words that follow it: `one` after 1, `many` after any other.
 #[must_use]
 pub fn counted(number: impl TryInto<u64>, one: &str, many: &str) -> String {
@@ -196,6 +210,13 @@ mod tests {
             [0, 12, 123, 1234, 1_000_000].map(grouped),
             ["0", "12", "123", "1 234", "1 000 000"]
         );
+    }
+
+    #[test]
+    fn operations_have_a_prefix() {
+        let shown = [0, 999, 1000, 999_949, 999_951, 84_432_100_000, u64::MAX].map(operations);
+        let wanted = ["0", "999", "1.0 k", "999.9 k", "1.0 M", "84.4 G", "18.4 E"];
+        assert_eq!(shown, wanted);
     }
 
     #[test]

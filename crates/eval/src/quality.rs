@@ -21,6 +21,7 @@ pub use calibration::{BINS, Bin, Binning};
 pub use chain::{InvalidChain, ScoredChain};
 pub use confusion::Confusion;
 use correlation::Moments;
+pub use correlation::{pearson, spearman};
 pub use first_error::Best;
 pub use measures::{Figures, Measure};
 pub use ranking::{RocPoint, auc};

@@ -5,6 +5,7 @@ mod data;
 mod folder;
 mod markdown;
 mod outline;
+mod partial;
 mod plots;
 mod probes;
 mod results;
@@ -17,6 +18,7 @@ use beamgen::scorer::Scorer;
 pub use data::{Set, open};
 pub use folder::{Report, Rows, create, redraw, report, write};
 pub use outline::{Calibrated, Outline, SetOutline};
+pub use partial::{Partial, PartialRow, partial};
 pub use probes::SetProbes;
 pub use summary::Summary;
 

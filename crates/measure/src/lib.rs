@@ -22,10 +22,10 @@ mod rerank;
 pub mod scores;
 mod watch;
 
-pub use beamgen::eval::number::{counted, grouped};
+pub use beamgen::eval::number::{counted, grouped, operations};
 pub use error::Error;
 pub use report::about::{About, Machine, date_of};
-pub use report::numbers::{megabytes, operations, percent};
+pub use report::numbers::{megabytes, percent};
 pub use report::slug;
 pub use rerank::{AGGREGATIONS, Aggregated, Share};
 pub use watch::Watch;

@@ -66,6 +66,7 @@ fn labels(target: Target) -> Labels {
         rule: LabelRule::default(),
         alternatives: false,
         wrong_weight: 2.0,
+        partial: 0,
     }
 }
 
@@ -400,4 +401,61 @@ fn a_resumed_job_writes_the_same_bytes() {
     let whole = written(&[None]);
     assert!(whole == written(&[Some(3), Some(3), Some(5), None]));
     assert!(whole == written(&[Some(10), None]));
+}
+
+#[test]
+fn beginnings_of_steps_are_further_examples_with_the_labels_of_their_steps() {
+    let folder = folder("trl-token-classification");
+    let spec = PrmSpec::named("trl-token-classification").unwrap();
+    let tokenizer = Arc::new(Tokenizer::load(folder.as_path()).unwrap());
+    let writer = ChainWriter::new(&spec, tokenizer, &folder).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("labels.jsonl");
+    let chain = |id: usize| json!({"id": id.to_string(), "problem": "p", "steps": ["a b c d", "e f g h"], "label": 1});
+    let lines: String = (0..20).map(|id| format!("{}\n", chain(id))).collect();
+    std::fs::write(&path, lines).unwrap();
+    let mut partial = labels(Target::Process);
+    let whole = partial.read(&path, &writer, 1000).unwrap();
+    partial.partial = 2;
+    let read = partial.read(&path, &writer, 1000).unwrap();
+    assert_eq!(
+        (
+            whole.examples.len(),
+            read.examples.len(),
+            read.problems.len()
+        ),
+        (20, 60, 60)
+    );
+    assert_eq!(read.examples[0], whole.examples[0]);
+    let beginnings: Vec<_> = read
+        .examples
+        .iter()
+        .filter(|example| example.labels.len() == 1)
+        .collect();
+    assert_eq!(beginnings.len(), 40);
+    for example in &beginnings {
+        let [label] = example.labels[..] else {
+            panic!("one label")
+        };
+        assert_eq!(label.row as usize, example.ids.len() - 1);
+        assert_eq!(label.weight, if label.right == 1.0 { 1.0 } else { 2.0 });
+    }
+    let right = beginnings
+        .iter()
+        .filter(|example| example.labels[0].right == 1.0)
+        .count();
+    assert!(
+        (8..33).contains(&right),
+        "{right} of 40 are beginnings of right steps"
+    );
+    let lengths: std::collections::BTreeSet<usize> =
+        beginnings.iter().map(|example| example.ids.len()).collect();
+    assert!(
+        lengths.len() >= 5,
+        "beginnings of one, two and three words of two steps: {lengths:?}"
+    );
+    assert_eq!(
+        partial.read(&path, &writer, 1000).unwrap().examples,
+        read.examples
+    );
 }

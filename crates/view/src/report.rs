@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use beamgen_eval::metrics::share;
+use beamgen_eval::number::operations;
 use beamgen_eval::{Record, RunHeader, Spent};
 use serde::Serialize;
 use serde_json::Value;
@@ -152,6 +153,10 @@ fn figures(html: &mut String, records: &[Record]) {
     figure(format!("{generated:.0}"), "tokens generated a problem");
     figure(format!("{scored:.0}"), "tokens scored a problem");
     figure(format!("{:.1}", spent.seconds), "seconds of work");
+    if let Some(flops) = spent.total_flops() {
+        let each = operations(flops / records.len().max(1) as u64);
+        figure(each, "FLOPs a problem");
+    }
     if let Some(width) = spent.width.mean() {
         figure(format!("{width:.2}"), "chains continued after a step");
     }

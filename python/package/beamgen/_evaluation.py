@@ -67,6 +67,9 @@ class Evaluation:
     shifts: list[dict[str, Any]] | None = optional(None)
     """The figures on other kinds of chains, if ``probes`` was set."""
 
+    partial: dict[str, Any] | None = optional(None)
+    """The scores of the beginnings of steps, if ``partial`` was set: the object of ``beamgen eval-prm --partial --json``."""
+
     details_json: str = beside("{}")
     """The text of ``details``."""
 
@@ -116,6 +119,7 @@ def evaluate_prm(
     limit: int | None = None,
     report: str | os.PathLike[str] | None = None,
     probes: bool = False,
+    partial: bool = False,
     rule: Sequence[str] | None = None,
     neutral: str | None = None,
     rollout_label: str | None = None,
@@ -134,7 +138,8 @@ def evaluate_prm(
     ``on_progress`` hears how many chains are scored, and of how many. Ctrl-C ends it.
 
     The other keywords are flags of ``beamgen eval-prm``: a score below ``wrong_below`` flags a step; ``limit`` takes
-    the first chains only; ``probes`` changes chains on purpose and scores them again; ``rule`` (a list), ``neutral``,
+    the first chains only; ``probes`` changes chains on purpose and scores them again; ``partial`` scores the
+    beginnings of steps, too; ``rule`` (a list), ``neutral``,
     ``rollout_label``, ``first_error_only`` and ``agree`` say how labels are derived.
     """
     own = {"scorer": scorer, **settings}
@@ -148,6 +153,7 @@ def evaluate_prm(
         "limit": limit,
         "report": report,
         "probes": probes,
+        "partial": partial,
         "rule": None if rule is None else [rule] if isinstance(rule, str) else list(rule),
         "neutral": neutral,
         "rollout_label": rollout_label,

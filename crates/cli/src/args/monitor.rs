@@ -19,7 +19,7 @@ pub(crate) struct MonitorArgs {
 
 const MONITOR: &str = "\
 Examples:
-  beamgen calibrate labels.jsonl --runs before.jsonl --out calibration.json
+  beamgen calibrate --data labels.jsonl --runs before.jsonl --out calibration.json
   beamgen monitor calibration.json today.jsonl
   beamgen monitor before.jsonl today.jsonl --json
 

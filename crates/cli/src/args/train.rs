@@ -87,6 +87,11 @@ pub(crate) struct RewardArgs {
     /// Factor of the loss of wrong steps; above 1 if wrong steps are rare
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub wrong_weight: f32,
+    /// Add this many beginnings of steps of each chain as examples, with the labels of their steps
+    ///
+    /// For a reward model that scores unfinished steps, as --early-rejection does.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub partial: usize,
     /// Share of all updates, at the start, that train only a new head
     #[arg(long, value_name = "PART", default_value_t = 0.1)]
     pub head_warmup: f64,

@@ -39,6 +39,7 @@ pub(super) fn reward(args: &RewardArgs, target: Target) -> Result<(), Failure> {
             rule: args.rule.rule(Neutral::Positive),
             alternatives: args.alternatives,
             wrong_weight: positive("--wrong-weight", f64::from(args.wrong_weight))? as f32,
+            partial: args.partial,
         },
         head_warmup: share("--head-warmup", args.head_warmup)?,
     };

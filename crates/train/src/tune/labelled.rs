@@ -4,10 +4,16 @@ use std::path::Path;
 
 use beamgen_labels::{LabelRule, LabelledChain, Stat};
 use beamgen_prm::ChainWriter;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
 
 use super::batches::Read;
 use super::{Example, Label};
 use crate::{Error, Result};
+
+/// The seed of the choice of beginnings.
+const PARTIAL_SEED: u64 = 0;
 
 /// The kind of reward model to train: one that scores steps, or one that scores outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +46,10 @@ pub struct Labels {
     pub alternatives: bool,
     /// The weight of the label 0. A label between 0 and 1 has a weight between this one and 1.
     pub wrong_weight: f32,
+    /// The number of beginnings of steps that each chain gives as further examples: the chain up to a step and the
+    /// first words of this step, with the label of the whole step. A model that is to score unfinished steps needs
+    /// them. The steps and the words are chosen by a random number generator with a fixed seed.
+    pub partial: usize,
 }
 
 impl Labels {
@@ -50,6 +60,7 @@ impl Labels {
     /// The file cannot be read, a chain cannot be written in the format of the model, or no example remains.
     pub fn read(&self, path: &Path, writer: &ChainWriter, longest: usize) -> Result<Read> {
         let file = beamgen_labels::open(path, None)?;
+        let mut random = ChaCha8Rng::seed_from_u64(PARTIAL_SEED);
         let mut read = Read {
             rejected: file.rejected.len(),
             ..Read::default()
@@ -67,7 +78,13 @@ impl Labels {
                     Some(example) if example.ids.len() > longest => read.too_long += 1,
                     Some(example) => {
                         read.examples.push(example);
-                        read.problems.push(chain.problem);
+                        read.problems.push(chain.problem.clone());
+                        for _ in 0..self.partial {
+                            if let Some(example) = self.beginning(&chain, writer, &mut random) {
+                                read.examples.push(example);
+                                read.problems.push(chain.problem.clone());
+                            }
+                        }
                     }
                 }
             }
@@ -131,6 +148,45 @@ impl Labels {
             ids: written.tokens,
             next: Vec::new(),
         }))
+    }
+
+    /// Returns an example of the beginning of a labelled step; `None` if the step that is chosen has only one word.
+    fn beginning(
+        &self,
+        chain: &LabelledChain,
+        writer: &ChainWriter,
+        random: &mut ChaCha8Rng,
+    ) -> Option<Example> {
+        let labels = self.labels(chain);
+        let labelled = labels.iter().enumerate();
+        let labelled: Vec<(usize, f64)> = labelled
+            .filter_map(|(at, label)| Some((at, (*label)?)))
+            .collect();
+        let &(at, right) = labelled.choose(random)?;
+        let text = chain.steps[at].text.as_str();
+        let words = text.split_inclusive(char::is_whitespace).map(str::len);
+        let ends: Vec<usize> = words
+            .scan(0, |end, length| {
+                *end += length;
+                Some(*end)
+            })
+            .filter(|&end| !text[end..].trim().is_empty() && !text[..end].trim().is_empty())
+            .collect();
+        let beginning = text[..*ends.choose(random)?].trim_end();
+        let before = chain.steps[..at].iter().map(|step| step.text.as_str());
+        let steps: Vec<&str> = before.chain([beginning]).collect();
+        let written = writer.written(&chain.problem, &steps).ok()?;
+        let row = *written.read_at.last()? as u32;
+        let right = right as f32;
+        Some(Example {
+            labels: vec![Label {
+                row,
+                right,
+                weight: right + (1.0 - right) * self.wrong_weight,
+            }],
+            ids: written.tokens,
+            next: Vec::new(),
+        })
     }
 
     fn labels(&self, chain: &LabelledChain) -> Vec<Option<f64>> {
