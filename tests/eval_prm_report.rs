@@ -204,3 +204,46 @@ fn bad_labels_get_one_line() {
     let redrawn = place.run(&["eval-prm", "--redraw", "w"]);
     redrawn.assert_refused("a label of 7.5", &["rows.jsonl: line 1", "\"labels\": 7.5"]);
 }
+
+#[test]
+fn beginnings_of_steps_have_a_row_for_each_length() {
+    let place = Place::new();
+    world(&place, "20");
+    let ran = place
+        .run(&["eval-prm", "--data", "world.jsonl", "--partial", "--json"])
+        .ok();
+    let [set] = &ran.json()[..] else {
+        panic!("one object: {}", ran.stdout)
+    };
+    let rows = set["after_words"].as_array().expect("rows");
+    let read: Vec<f64> = rows
+        .iter()
+        .map(|row| row["read"].as_f64().expect("a number"))
+        .collect();
+    assert!(read.len() > 8 && read[..3] == [1.0, 2.0, 3.0], "{read:?}");
+    let half = &set["at_share"][1];
+    assert_eq!(half["read"], 0.5);
+    assert!(
+        half["whole_area"].as_f64() > half["area"].as_f64(),
+        "{half}"
+    );
+    let table = place
+        .run(&["eval-prm", "--data", "world.jsonl", "--partial"])
+        .ok()
+        .stdout;
+    assert!(
+        table.contains("50 % of the step") && table.contains("rank correlation"),
+        "{table}"
+    );
+    let refused = [
+        "eval-prm",
+        "--data",
+        "world.jsonl",
+        "--partial",
+        "--report",
+        "r",
+    ];
+    place
+        .run(&refused)
+        .assert_refused("--report", &["--partial"]);
+}

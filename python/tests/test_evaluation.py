@@ -54,6 +54,15 @@ def test_figures_are_those_of_the_program(
     assert "beamgen.evaluate_prm(data=" in json.loads(own)["about"]["command"]
 
 
+def test_beginnings_of_steps_are_scored_as_the_program_does(program: str, world: Path) -> None:
+    command = [program, "eval-prm", "--data", str(world), "--json", "--partial", "--limit", "8"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    partial = beamgen.evaluate_prm(world, partial=True, limit=8).partial
+    assert partial == json.loads(printed)
+    assert partial is not None and partial["after_words"][0]["steps"] > 20
+    assert beamgen.evaluate_prm(world, limit=8).partial is None
+
+
 def test_a_report_is_not_written_over(tmp_path: Path) -> None:
     beamgen.evaluate_prm(CHAINS, report=tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}

@@ -21,6 +21,10 @@ pub struct PrmSpec {
     /// The rules by which checkpoints of this format are recognised if no format is named.
     #[serde(default, skip_serializing)]
     pub recognise: Recognise,
+    /// Whether the model was trained to score the beginnings of steps, too, as `beamgen train prm
+    /// --partial` does. Early rejection depends on such scores.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// The text before the first step, which contains the problem.
     #[serde(default)]
     pub prompt: PromptSpec,

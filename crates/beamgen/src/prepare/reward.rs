@@ -99,6 +99,13 @@ impl RewardModels {
                 ));
             }
         }
+        if config.search.early_rejection > 0 && !spec.partial {
+            finder.notes.push(format!(
+                "warning: {} was not trained on beginnings of steps, so early rejection may drop right ones: \
+                 see `beamgen eval-prm --partial`, and train it further with `beamgen train prm --partial`",
+                prm.checkpoint.path().display()
+            ));
+        }
         Ok(Self {
             prm,
             spec,

@@ -30,8 +30,10 @@ pub(super) fn sft(args: &SftArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn reward(args: &RewardArgs, target: Target) -> Result<(), Failure> {
-    let spec =
+    let mut spec =
         PrmSpec::choose(&args.prm_format).map_err(|error| Failure::Input(error.to_string()))?;
+    // The model's prm.toml tells searches what it was trained for.
+    spec.partial = args.partial > 0;
     let task = Task::Reward {
         spec: Box::new(spec),
         labels: Labels {
