@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use beamgen::eval::Record;
-use beamgen::eval::profile::{FLAGS, Profile, QUANTITIES};
+use beamgen::eval::profile::{Drift, FLAGS, Profile, QUANTITIES};
 use beamgen::strategy::BeamConfig;
 use beamgen::{Choose, ProblemResult, Request, StrategyKind};
 
@@ -14,6 +14,9 @@ use crate::histogram::head;
 
 /// The number of searches after which a window begins. Drift is that of the last one to two windows.
 const WINDOW: u64 = 500;
+
+/// Returns a statistic of a drift, or its bound.
+type Statistic = fn(&Drift) -> f64;
 
 /// What is known about the answers, by preset.
 #[derive(Debug, Default)]
@@ -167,8 +170,7 @@ impl Monitor {
             let of_recent = recent.drift_from(reference).into_iter();
             drifts.extend(of_recent.map(|drift| (quoted(model), drift)));
         }
-        type Value = fn(&beamgen::eval::profile::Drift) -> f64;
-        let values: [(&str, &str, Value); 5] = [
+        let values: [(&str, &str, Statistic); 5] = [
             (
                 "beamgen_drift_psi",
                 "population stability index against the reference",

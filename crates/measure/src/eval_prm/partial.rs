@@ -163,7 +163,9 @@ fn read(
     for id in open.into_iter().flatten() {
         model.release(id);
     }
-    chains.iter().for_each(|_| watch.done(None));
+    for _ in chains {
+        watch.done(None);
+    }
     Ok(())
 }
 
