@@ -15,7 +15,6 @@ use beamgen::{Config, Solver};
 use beamgen_labels::{LabelRule, solutions};
 use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline, crossed};
 use beamgen_measure::eval_prm::{self, Outline, Partial, Report, Set};
-use beamgen_measure::monitor;
 use beamgen_measure::pool::{self, Pools, Ranked};
 use beamgen_measure::{About, Error, Watch, scores};
 use pyo3::prelude::*;
@@ -203,13 +202,11 @@ pub(crate) fn evaluate_prm(
         };
         let mut problems = sets.iter().flat_map(|set| &set.chains);
         follower.is_foreign = problems.any(|chain| model.is_foreign(&chain.problem));
-        let beginnings = match partial {
-            true => Some(eval_prm::partial(
-                &mut **lock(&model.model),
-                &sets,
-                follower,
-            )?),
-            false => None,
+        let beginnings = if partial {
+            let mut model = lock(&model.model);
+            Some(eval_prm::partial(&mut **model, &sets, follower)?)
+        } else {
+            None
         };
         let rows = eval_prm::score(&mut **lock(&model.model), sets, probes, follower)?;
         let about = About::now(env!("CARGO_PKG_VERSION"), "unknown", call);
@@ -373,7 +370,7 @@ pub(crate) fn monitor(
     reference: PathBuf,
     runs: Vec<PathBuf>,
 ) -> PyResult<(String, Vec<&'static str>)> {
-    let report = py.detach(|| monitor::Report::read(&reference, &runs));
+    let report = py.detach(|| beamgen_measure::monitor::Report::read(&reference, &runs));
     let report = report.map_err(errors::from_measurement)?;
     Ok((json(&report)?, report.alarms().collect()))
 }
