@@ -14,7 +14,7 @@ use beamgen::strategy::StrategyName;
 use beamgen::{Config, Solver};
 use beamgen_labels::{LabelRule, solutions};
 use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline, crossed};
-use beamgen_measure::eval_prm::{self, Outline, Partial, Report, Set};
+use beamgen_measure::eval_prm::{self, Outline, Partial, Report, Set, Summary};
 use beamgen_measure::pool::{self, Pools, Ranked};
 use beamgen_measure::{About, Error, Watch, scores};
 use pyo3::prelude::*;
@@ -135,6 +135,15 @@ fn json(value: &impl Serialize) -> PyResult<String> {
 /// bundled model.
 type Evaluated = Result<(Report, Option<Vec<Partial>>, bool), Error>;
 
+/// The line of `beamgen eval-prm --json` and, if it was asked for, that of `--partial`.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    summary: Option<&'a Summary<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<&'a Partial>,
+}
+
 /// Measures the reward model, or the one of the settings `wanted`, on the chains or on those of a
 /// file. Returns the line of `beamgen eval-prm --json`, the figures of `results.json`, and whether a
 /// problem is foreign to the bundled model.
@@ -223,12 +232,11 @@ pub(crate) fn evaluate_prm(
         return Err(RunError::new_err(line));
     }
     let details = report.details().into_iter().next();
-    let line = serde_json::to_value(report.summaries().first());
-    let mut line = line.map_err(|error| RunError::new_err(error.to_string()))?;
-    if let Some(partial) = beginnings.iter().flatten().next() {
-        line["partial"] =
-            serde_json::to_value(partial).map_err(|error| RunError::new_err(error.to_string()))?;
-    }
+    let summaries = report.summaries();
+    let line = Line {
+        summary: summaries.first(),
+        partial: beginnings.iter().flatten().next(),
+    };
     Ok((json(&line)?, json(&details)?, is_foreign))
 }
 

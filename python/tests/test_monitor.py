@@ -16,7 +16,7 @@ def test_the_table_is_that_of_the_program(program: str, tmp_path: Path) -> None:
     problems.write_bytes(made.stdout)
     files = {"cool": tmp_path / "cool.jsonl", "hot": tmp_path / "hot.jsonl"}
     for (name, file), temperature in zip(files.items(), ("1", "2"), strict=True):
-        flags = ["-n", "2", "-m", "1", "--temperature", temperature, "--quiet", "--out", str(file)]
+        flags = ["-n", "4", "-m", "4", "--temperature", temperature, "--quiet", "--out", str(file)]
         subprocess.run([program, "solve", str(problems), *flags], capture_output=True, check=True)
         assert name in str(file)
     same = beamgen.monitor(files["cool"], files["cool"])
