@@ -234,7 +234,7 @@ fn the_results_folder_has_everything_and_is_redrawn_the_same() {
     }
     assert_eq!(
         all.iter().filter(|name| name.ends_with(".png")).count(),
-        // Of accuracy four for each of two groups, over N and of sound chains one each, and of savings
+        // Four of accuracy for each of two groups, one each over N and of sound chains, and of savings
         // one where there is pruning.
         2 * (4 + 4 + 2 + 2 + 1)
     );

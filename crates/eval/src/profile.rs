@@ -1,4 +1,4 @@
-//! What a search's answers look like without their texts: histograms and counts, and the drift between two of them.
+//! Profiles of searches without their texts: histograms and counts, and the drift between two profiles.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ pub struct Width {
     pub chains: u64,
     /// The tokens of these chains up to the step, summed over chains and rounds.
     pub tokens: u64,
-    /// The same tokens, where a token that chains of a round share counts once.
+    /// The number of different tokens among them: a token that chains of a round share counts once.
     pub distinct_tokens: u64,
 }
 

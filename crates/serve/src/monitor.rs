@@ -7,7 +7,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use beamgen::eval::Record;
 use beamgen::eval::profile::{Drift, FLAGS, Profile, QUANTITIES};
-use beamgen::strategy::BeamConfig;
 use beamgen::{Choose, ProblemResult, Request, StrategyKind};
 
 use crate::histogram::head;
@@ -18,7 +17,7 @@ const WINDOW: u64 = 500;
 /// Returns a statistic of a drift, or its bound.
 type Statistic = fn(&Drift) -> f64;
 
-/// What is known about the answers, by preset.
+/// The profiles of the answers of each preset, and the profiles to compare them with.
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
     /// The profiles to compare with, by preset.
@@ -90,7 +89,7 @@ impl Monitor {
         let search = &mut settings.search;
         search.strategy = StrategyKind::BEST_OF_N;
         search.choose = Some(Choose::Majority);
-        search.beam = None::<BeamConfig>;
+        search.beam = None;
         (search.threshold, search.confidence, search.sure_score) = (0.0, 0.0, 0.0);
         (search.early_rejection, search.speculate) = (0, false);
         Some(Request::new(request.problem.clone(), settings))

@@ -232,7 +232,10 @@ fn repeat(app: &Arc<App>, model: String, request: Request, answer: String) {
         let Ok(ticket) = app.service.submit(request) else {
             return;
         };
-        if let Ok(result) = ticket.await {
+        // A search that failed has no answer to compare.
+        if let Ok(result) = ticket.await
+            && result.error.is_none()
+        {
             let other = result.answer.as_deref();
             let is_same = other.is_some_and(|other| compare(other, &answer) == Verdict::Same);
             app.metrics.monitor.repeated(&model, !is_same);

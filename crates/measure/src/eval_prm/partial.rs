@@ -1,4 +1,4 @@
-//! What a reward model knows before a step is whole: the score of a step's beginning beside that of the whole step.
+//! Scores of unfinished steps, compared with the scores of the whole steps.
 
 use beamgen::Problem;
 use beamgen::eval::GivenChain;
@@ -42,7 +42,7 @@ pub struct PartialRow {
     pub rank_correlation: Option<f64>,
     /// The area under the ROC curve of the score for the step's label; `None` unless there are right and wrong steps.
     pub area: Option<f64>,
-    /// The same area of the whole step's score, for the same steps.
+    /// The area under the ROC curve of the whole step's score, for the same steps.
     pub whole_area: Option<f64>,
 }
 
@@ -90,7 +90,7 @@ pub fn partial(
     Ok(found)
 }
 
-/// Reads some chains step by step. Of each step all beginnings are read on forks of the chain before it.
+/// Reads some chains step by step. All beginnings of a step are read on forks of the chain before it.
 fn read(
     model: &mut dyn Scorer,
     chains: &[GivenChain],
