@@ -51,7 +51,7 @@ const CAUSES: [(Cause, &str, &str); 8] = [
     (
         Cause::Missing,
         "no finished chain has the right answer",
-        "sample more with a larger -n; solve with --tree and a --checker to see whether right chains were pruned",
+        "sample more with a larger -n, or take a better generator; with --tree, `beamgen show --id` has what was pruned",
     ),
     (
         Cause::Limit,
