@@ -82,9 +82,10 @@ fn body(run: &Run<'_>, failures: &[Failures]) -> String {
     settings(&mut html, run.header);
     html.push_str("</div>\n");
     html.push_str(&calibration(run.records).unwrap_or_default());
+    html.push_str("</div>\n");
     causes(&mut html, failures);
     html.push_str(
-        "</div>\n<h2>Problems</h2>\n<div class=\"controls\">\n\
+        "<h2>Problems</h2>\n<div class=\"controls\">\n\
          <label>Sort <select id=\"order\">\
          <option value=\"outcome\">by outcome, most certain mistakes first</option>\
          <option value=\"surest\">most certain first</option>\
