@@ -4,6 +4,7 @@ use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
 use crate::numbers::is_default;
+use crate::rollouts::RolloutsConfig;
 use crate::strategy::{
     BeamConfig, DeepConfConfig, EtsConfig, LookaheadConfig, MctsConfig, ParticleConfig,
     RebaseConfig, RefineConfig, SpeculativeRejectionConfig, Strategy, StrategyKind,
@@ -59,6 +60,9 @@ pub struct SearchConfig {
     /// taken as probabilities.
     #[serde(skip_serializing_if = "is_default")]
     pub sure_score: f32,
+    /// The settings of values by rollouts; `None`: the defaults, without rollouts.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
+    pub rollouts: Option<RolloutsConfig>,
     /// The settings of strategies with slots: beam, dvts, lookahead and variable-granularity;
     /// `None`: the defaults.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
@@ -102,6 +106,7 @@ impl Default for SearchConfig {
             early_rejection: 0,
             speculate: false,
             in_flight: 16,
+            rollouts: None,
             beam: None,
             lookahead: LookaheadConfig::default(),
             variable_granularity: VariableGranularityConfig::default(),
@@ -150,6 +155,9 @@ impl SearchConfig {
         let words = "a score from 0 to 1";
         ConfigError::check_range("sure_score", self.sure_score, 0.0..=1.0, words)?;
         self.aggregation.validate()?;
+        self.rollouts
+            .iter()
+            .try_for_each(RolloutsConfig::validate)?;
         self.variable_granularity.validate()?;
         self.rebase.validate()?;
         self.ets.iter().try_for_each(EtsConfig::validate)?;
@@ -177,6 +185,20 @@ impl SearchConfig {
             ("early_rejection", with)
         } else if self.beam.is_some() && !spec.uses_copies {
             ("beam.copies", kinds_with(|kind| kind.spec().uses_copies))
+        } else if self.rollouts.is_some() && !self.rolls_out() {
+            ("rollouts.value", "rollouts.count above 0".to_owned())
+        } else if self.rolls_out() && !spec.rolls_out {
+            ("rollouts.count", kinds_with(|kind| kind.spec().rolls_out))
+        } else if self.rolls_out() && self.budget_tokens > 0 {
+            ("rollouts.count", "budget_tokens = 0".to_owned())
+        } else if self.rolls_out() && self.early_rejection > 0 {
+            ("rollouts.count", "early_rejection = 0".to_owned())
+        } else if self.rolls_out() && self.speculate {
+            ("rollouts.count", "speculate = false".to_owned())
+        } else if self.rolls_out() && self.confidence > 0.0 {
+            ("rollouts.count", "confidence = 0".to_owned())
+        } else if self.rolls_out() && self.consensus {
+            ("rollouts.count", "consensus = false".to_owned())
         } else if self.consensus && !votes {
             let with = kinds_with(|kind| kind.spec().samples_independently);
             ("consensus", with + " and choose = \"majority\"")
@@ -193,11 +215,20 @@ impl SearchConfig {
     /// Returns the strategy or the choice that needs a scorer, in words; `None` if the search works
     /// without a scorer.
     pub fn needs_scorer(&self) -> Option<&'static str> {
+        if let Some(rollouts) = self.rollouts.as_ref().filter(|_| self.rolls_out()) {
+            // Values by a vote take the place of scores.
+            return rollouts
+                .uses_scores()
+                .then_some("a value of rollouts by the reward model");
+        }
         (self.strategy.spec().needs_scorer)(self)
     }
 
     /// Whether the search asks for scores if there is a scorer.
     pub fn uses_scores(&self) -> bool {
+        if let Some(rollouts) = self.rollouts.as_ref().filter(|_| self.rolls_out()) {
+            return rollouts.uses_scores();
+        }
         (self.strategy.spec().uses_scores)(self)
     }
 
@@ -212,6 +243,23 @@ impl SearchConfig {
             return Err(ConfigError::NeedsScorer { what });
         }
         Ok((self.strategy.spec().build)(self, has_scorer))
+    }
+
+    /// Whether new steps are valued by rollouts.
+    pub fn rolls_out(&self) -> bool {
+        self.rollouts
+            .as_ref()
+            .is_some_and(|rollouts| rollouts.count > 0)
+    }
+
+    /// Returns the largest number of chains that vote for the answer: N, or all chains if there are
+    /// rollouts, which vote, too.
+    pub fn votes(&self) -> usize {
+        if self.rolls_out() {
+            usize::MAX
+        } else {
+            self.chains()
+        }
     }
 
     /// Returns the largest number of chains of one problem: usually N, but 1 for greedy decoding.

@@ -11,6 +11,7 @@ mod live;
 mod policy;
 mod problem_result;
 mod resources;
+mod rollouts;
 mod scoring;
 mod speculative;
 mod stating;

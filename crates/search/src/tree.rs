@@ -85,6 +85,13 @@ pub struct Node {
     pub parent: Option<NodeId>,
     /// The nodes of the next steps, in the order of their random streams.
     pub children: Vec<NodeId>,
+    /// The nodes of the first steps of this step's rollouts, which are not among `children`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rollouts: Vec<NodeId>,
+    /// Whether the step belongs to a rollout: the search did not ask for it, only for the value of
+    /// a step before it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_rollout: bool,
     /// The number of steps from the root to this node; 0 for the root.
     pub depth: u32,
     /// The random stream that the step was sampled from.
@@ -105,6 +112,10 @@ pub struct Node {
     /// The scorer's probability for the beginning of the step, if the step was paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_score: Option<f32>,
+    /// V: the mean worth of the step's rollouts, in `0.0..=1.0`, if the search has values by
+    /// rollouts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f32>,
     /// The scores of the judges that were asked about the step, by name; `None` for a judge that
     /// abstained. Empty with a single scorer. If the step is paused, or was rejected at its pause,
     /// the scores are for its beginning.
@@ -141,6 +152,8 @@ impl Node {
         Self {
             parent,
             children: Vec::new(),
+            rollouts: Vec::new(),
+            is_rollout: false,
             depth,
             stream,
             tokens: Vec::new(),
@@ -149,6 +162,7 @@ impl Node {
             token_logprobs: Vec::new(),
             score: None,
             partial_score: None,
+            value: None,
             judges: BTreeMap::new(),
             quantiles: None,
             copies: 1,
@@ -248,7 +262,23 @@ impl ChainTree {
         let index = above.children.len() as u32;
         above.children.push(id);
         let (depth, stream) = (above.depth + 1, child_stream(above.stream, index));
-        let node = Node::new(Some(parent), depth, stream, State::Growing);
+        let mut node = Node::new(Some(parent), depth, stream, State::Growing);
+        node.is_rollout = above.is_rollout;
+        self.nodes.push(node);
+        id
+    }
+
+    /// Adds the growing first step of a rollout and returns its id. The streams of rollouts are
+    /// others than those of children, so the search samples the same children with and without
+    /// rollouts.
+    pub(crate) fn add_rollout(&mut self, parent: NodeId) -> NodeId {
+        let id = NodeId(self.nodes.len() as u32);
+        let above = self.node_mut(parent);
+        let index = above.rollouts.len() as u32;
+        above.rollouts.push(id);
+        let stream = child_stream(above.stream, u32::MAX - index);
+        let mut node = Node::new(Some(parent), above.depth + 1, stream, State::Growing);
+        node.is_rollout = true;
         self.nodes.push(node);
         id
     }
@@ -313,7 +343,17 @@ impl ChainTree {
     /// Returns the aggregated score of the chain; `None` if none of its steps has a score. A paused
     /// step counts with its partial score.
     pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
-        let scores = self.chain(id).filter_map(|node| {
+        self.chain_score_after(0, id, aggregation)
+    }
+
+    /// Returns the aggregated score of the chain without its first `given` steps.
+    pub(crate) fn chain_score_after(
+        &self,
+        given: u32,
+        id: NodeId,
+        aggregation: Aggregation,
+    ) -> Option<f32> {
+        let scores = self.chain(id).skip(given as usize).filter_map(|node| {
             let score = node.score.or(node.partial_score)?;
             Some(aggregation.weighed(score, node.logprob))
         });
@@ -356,6 +396,7 @@ impl ChainTree {
         while let Some(id) = stack.pop() {
             order.push(id);
             // Pushed in reverse order, since the last pushed node is visited first.
+            stack.extend(self.node(id).rollouts.iter().rev());
             stack.extend(self.node(id).children.iter().rev());
         }
         let mut new_id = vec![NodeId(0); self.nodes.len()];
@@ -365,7 +406,7 @@ impl ChainTree {
         for node in &mut self.nodes {
             node.parent = node.parent.map(|p| new_id[p.index()]);
             node.duplicate_of = node.duplicate_of.map(|twin| new_id[twin.index()]);
-            for child in &mut node.children {
+            for child in node.children.iter_mut().chain(&mut node.rollouts) {
                 *child = new_id[child.index()];
             }
         }

@@ -39,7 +39,7 @@ impl Width {
             let Some(round) = node.depth.checked_sub(given + 1) else {
                 continue;
             };
-            if node.state == State::Expanded {
+            if node.state == State::Expanded && !node.is_rollout {
                 let round = round as usize;
                 rounds.resize(rounds.len().max(round + 1), Vec::new());
                 if !rounds[round].contains(&text) {

@@ -191,6 +191,7 @@ impl ActiveProblem {
     /// Releases an expanded node's chain once all its children have started.
     pub(super) fn let_go(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         if self.resources[node].unstarted == 0
+            && self.tree.node(node).state == State::Expanded
             && !self.policy.strategy.keeps_expanded(node)
             && let Some(chain) = self.resources[node].chain.take()
         {

@@ -8,6 +8,7 @@ use super::Context;
 use super::budget::TokenBudget;
 use super::contents::{ContentId, Contents};
 use super::policy::{Policy, Votes};
+use super::rollouts::Rollouts;
 use crate::config::SearchConfig;
 use crate::error::{ConfigError, GenError, ScoreError, SearchError};
 use crate::generator::{ChainId, StepOutput};
@@ -39,6 +40,8 @@ pub(super) struct ActiveProblem {
     pub steps: Steps,
     pub bill: Bill,
     pub budget: TokenBudget,
+    /// The values by rollouts, if the search has them.
+    pub rollouts: Option<Rollouts>,
     /// A bit set of the lists of changed problems ([`Look`](super::live::Look)) that contain this
     /// problem.
     pub noted: u8,
@@ -146,7 +149,11 @@ impl ActiveProblem {
             Err(error) => return refuse(request, error.to_string(), false),
         };
         let key = request.problem.key();
+        let rollouts = Rollouts::of(&request.settings.search);
         let scoring = strategy.scoring();
+        let scoring = rollouts
+            .as_ref()
+            .map_or(scoring, |rollouts| rollouts.scoring(scoring));
         if scoring == Scoring::EveryStep && !has_scorer {
             let what = "a strategy that scores every step";
             let error = ConfigError::NeedsScorer { what };
@@ -221,6 +228,7 @@ impl ActiveProblem {
                 ..Bill::default()
             },
             budget,
+            rollouts,
             noted: 0,
             ran_with_others: false,
             outcome: Outcome::default(),
@@ -311,6 +319,8 @@ pub(super) struct NodeResources {
     pub unstarted: usize,
     /// The number of children whose steps have neither closed nor paused.
     pub unclosed: usize,
+    /// The step whose rollout this step belongs to; `None` for a step of the strategy.
+    pub rollout: Option<NodeId>,
     /// Whether the step is done and waits for its siblings, to be merged with equal ones.
     pub waits: bool,
     /// The step of the first child, begun before the strategy asked for that child.

@@ -155,7 +155,9 @@ impl Decision {
         let candidates = dropped.iter().chain(&going_on).copied();
         let mut ranked: Vec<NodeId> = candidates.filter(could_go_on).collect();
         // Complete chains compete for the same slots, so they are candidates of every round.
-        let complete = tree.nodes().filter(|(_, node)| node.is_complete());
+        let complete = tree
+            .nodes()
+            .filter(|(_, node)| node.is_complete() && !node.is_rollout);
         ranked.extend(complete.map(|(id, _)| id));
         tree.sort_by_score(&mut ranked, aggregation);
         let scores = going_on.iter().filter(|id| could_go_on(id));

@@ -17,11 +17,11 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
     problem.bill.ledger.width = Width::of(&tree, given);
     let config = problem.config();
     let finished = finished_chains(&tree, &*problem.policy.strategy, config, cx.models.answers);
-    let answering = choose_capped(&finished, config.choosing(), config.chains());
+    let answering = choose_capped(&finished, config.choosing(), config.votes());
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
     let score = chain.and_then(|chain| chain.score);
-    let votes = answer_votes(&finished, answering, config.chains());
+    let votes = answer_votes(&finished, answering, config.votes());
     let answering = answering.filter(|_| problem.outcome.error.is_none());
     let is_guess = answering.is_some_and(|i| finished[i].is_guess);
     let mut answer = answering.and_then(|i| finished[i].answer.clone());

@@ -141,9 +141,7 @@ impl Scheduler<'_, '_> {
                     continue;
                 }
                 live.take_scores(node, &mut self.cx);
-                if live.stage == Stage::Searching {
-                    live.steps.report(node);
-                }
+                live.after_scores(node, &mut self.cx);
             }
         }
     }
@@ -473,9 +471,7 @@ impl Scheduler<'_, '_> {
         if let Some(live) = self.live.get_mut(request.index) {
             for node in ready {
                 live.finish(node, finish, &mut self.cx);
-                if live.stage == Stage::Searching {
-                    live.steps.report(node);
-                }
+                live.after_scores(node, &mut self.cx);
             }
         }
         Ok(())
@@ -544,6 +540,17 @@ impl ActiveProblem {
                 ChainEvent::Scored(score)
             };
             self.notify(id, what, cx);
+        }
+    }
+
+    /// Takes a node that the scorer is done with. After the search nobody waits for it.
+    fn after_scores(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
+        if self.stage != Stage::Searching {
+            return;
+        }
+        match self.resources[node].rollout {
+            Some(leaf) => self.end_rollout(node, leaf, cx),
+            None => self.arrive(node, cx),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::event::{ChainEvent, Event};
 use crate::finish::{Border, Finish};
 use crate::generator::{ChainId, PassOutput, Source, StepOutput, StepPlan};
 use crate::ledger::Ledger;
-use crate::strategy::{DecodeMode, Scoring};
+use crate::strategy::DecodeMode;
 use crate::tree::{NodeId, State};
 
 impl Scheduler<'_, '_> {
@@ -224,8 +224,10 @@ impl ActiveProblem {
         let (Some(parent), Some(source)) = (parent, source) else {
             return Start::NothingQueued;
         };
-        let is_last =
-            self.resources[parent].unstarted == 1 && !self.policy.strategy.keeps_expanded(parent);
+        // An open parent is completed by rollouts; the strategy may expand it afterwards.
+        let is_last = self.resources[parent].unstarted == 1
+            && self.tree.node(parent).state == State::Expanded
+            && !self.policy.strategy.keeps_expanded(parent);
         let resources = &mut self.resources[node];
         let plan = StepPlan {
             stream: self.tree.node(node).stream,
@@ -322,8 +324,10 @@ impl ActiveProblem {
         let content = self.contents.intern(&self.tree, above, id);
         self.resources[id].content = Some(content);
         self.resources[parent].unclosed -= 1;
-        if !self.policy.strategy.merges_siblings() {
-            self.advance(id);
+        // Completions are independent samples: equal ones count each.
+        let is_rollout = self.resources[id].rollout.is_some();
+        if is_rollout || !self.policy.strategy.merges_siblings() {
+            self.advance(id, cx);
             return;
         }
         self.resources[id].waits = true;
@@ -349,7 +353,7 @@ impl ActiveProblem {
                 .filter(|&earlier| any || new[earlier])
                 .find(|&earlier| self.is_same_step(siblings[earlier], id));
             let Some(twin) = twin.filter(|_| self.competes(id)) else {
-                self.advance(id);
+                self.advance(id, cx);
                 continue;
             };
             let stands = siblings[twin];
@@ -364,6 +368,8 @@ impl ActiveProblem {
                 self.steps.report(stands);
             }
         }
+        // Merged steps are no longer outstanding.
+        self.settle(cx);
     }
 
     /// Whether a chain continues from `earlier` exactly as from its sibling `id`. An expanded
@@ -383,13 +389,14 @@ impl ActiveProblem {
         before == b.state && before != State::Paused && is_same
     }
 
-    /// Sends a step to the scorer, or to the strategy if the step is not to be scored.
-    fn advance(&mut self, id: NodeId) {
-        let is_step = !self.tree.node(id).is_empty_step();
-        if self.policy.scoring == Scoring::EveryStep && self.competes(id) && is_step {
+    /// Sends a step to the scorer, to its rollouts, or to the strategy.
+    fn advance(&mut self, id: NodeId, cx: &mut Context<'_, '_>) {
+        if let Some(leaf) = self.resources[id].rollout {
+            self.continue_rollout(id, leaf, cx);
+        } else if self.is_scored_first(id) {
             self.steps.ready.push(id);
         } else {
-            self.steps.report(id);
+            self.arrive(id, cx);
         }
     }
 

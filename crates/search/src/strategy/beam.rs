@@ -84,6 +84,7 @@ impl Strategy for Beam {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    rolls_out: true,
     uses_m: true,
     uses_copies: true,
     rejects_early: true,

@@ -9,8 +9,8 @@ use crate::tree::{ChainTree, NodeId};
 #[derive(Debug, Clone)]
 pub struct BestOfN {
     n: usize,
-    /// Whether the finished chains go to the scorer. A majority vote needs no scores.
-    scored: bool,
+    /// When chains are scored: at their ends, or never for a majority vote, which needs no scores.
+    scoring: Scoring,
     /// Whether all chains grow one step at a time. The chains that an early decided vote counts
     /// then do not depend on the other problems in flight.
     in_rounds: bool,
@@ -19,10 +19,10 @@ pub struct BestOfN {
 }
 
 impl BestOfN {
-    pub(super) fn new(n: usize, scored: bool, in_rounds: bool) -> Self {
+    pub(super) fn new(n: usize, scoring: Scoring, in_rounds: bool) -> Self {
         Self {
             n,
-            scored,
+            scoring,
             in_rounds,
             ended: 0,
         }
@@ -31,11 +31,7 @@ impl BestOfN {
 
 impl Strategy for BestOfN {
     fn scoring(&self) -> Scoring {
-        if self.scored {
-            Scoring::OnDemand
-        } else {
-            Scoring::Never
-        }
+        self.scoring
     }
 
     /// Chains are independent samples: equal chains have a vote each.
@@ -66,6 +62,7 @@ impl Strategy for BestOfN {
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
     in_rounds: false,
+    rolls_out: true,
     samples_independently: true,
     needs_scorer,
     // A majority vote needs no scores, unless a threshold or a confidence is set.
@@ -110,8 +107,14 @@ fn build(config: &SearchConfig, has_scorer: bool) -> Box<dyn Strategy> {
     if config.confidence > 0.0 {
         return Box::new(AdaptiveN::of(config));
     }
-    let scored = has_scorer && config.uses_scores();
+    let rolls_out = config.rolls_out();
+    let scoring = match has_scorer && config.uses_scores() {
+        false => Scoring::Never,
+        // The scores of steps are mixed with the values of their rollouts.
+        true if rolls_out => Scoring::EveryStep,
+        true => Scoring::OnDemand,
+    };
     // In rounds, a token budget lets as many chains continue as it can bring to their end.
-    let in_rounds = config.consensus || config.budget_tokens > 0;
-    Box::new(BestOfN::new(config.n, scored, in_rounds))
+    let in_rounds = config.consensus || config.budget_tokens > 0 || rolls_out;
+    Box::new(BestOfN::new(config.n, scoring, in_rounds))
 }

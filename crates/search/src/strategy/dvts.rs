@@ -175,6 +175,7 @@ impl Strategy for Dvts {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    rolls_out: true,
     paper: Some((
         "blog",
         "https://huggingface.co/spaces/HuggingFaceH4/blogpost-scaling-test-time-compute",

@@ -362,6 +362,7 @@ impl Strategy for Ets {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    rolls_out: true,
     paper: Some(("2502.13575", "https://arxiv.org/abs/2502.13575")),
     usual_choose: Choose::Weighted,
     ..StrategySpec::new(

@@ -1,4 +1,4 @@
-use super::{BestOfN, StrategySpec};
+use super::{BestOfN, Scoring, StrategySpec};
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
     in_rounds: false,
@@ -8,6 +8,13 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     ..StrategySpec::new(
         "greedy",
         "one chain of the likeliest tokens",
-        |_, has_scorer| Box::new(BestOfN::new(1, has_scorer, false)),
+        |_, has_scorer| {
+            let scoring = if has_scorer {
+                Scoring::OnDemand
+            } else {
+                Scoring::Never
+            };
+            Box::new(BestOfN::new(1, scoring, false))
+        },
     )
 };

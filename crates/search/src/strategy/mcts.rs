@@ -320,7 +320,7 @@ impl Strategy for Mcts {
 
         let leaves = tree.nodes().map(|(id, _)| id).skip(1);
         let (complete, mut open): (Vec<_>, Vec<_>) = leaves
-            .filter(|&id| is_leaf(tree, id))
+            .filter(|&id| is_leaf(tree, id) && !tree.node(id).is_rollout)
             .partition(|&id| tree.node(id).is_complete());
         tree.sort_by_score(&mut open, self.aggregation);
         if self.batch.is_empty() {
@@ -345,6 +345,7 @@ impl Strategy for Mcts {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    rolls_out: true,
     paper: Some(("2410.09671", "https://arxiv.org/abs/2410.09671")),
     uses_m: true,
     usual_choose: Choose::Weighted,

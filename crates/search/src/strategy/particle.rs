@@ -134,6 +134,7 @@ impl Strategy for Particle {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    rolls_out: true,
     paper: Some(("2502.01618", "https://arxiv.org/abs/2502.01618")),
     // Particles are a sample of the posterior, so their vote estimates its mode. The single best of
     // many particles is often one that the scorer overrates.

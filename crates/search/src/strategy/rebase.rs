@@ -199,6 +199,7 @@ impl Strategy for Rebase {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    rolls_out: true,
     paper: Some(("2408.00724", "https://arxiv.org/abs/2408.00724")),
     usual_choose: Choose::Weighted,
     ..StrategySpec::new(

@@ -31,6 +31,8 @@ pub struct StrategySpec {
     pub in_rounds: bool,
     /// Whether the strategy can reject chains in the middle of a step.
     pub rejects_early: bool,
+    /// Whether new steps can be valued by rollouts before the strategy sees them.
+    pub rolls_out: bool,
     /// Whether chains are independent samples, so that a vote can be decided before all have ended.
     pub samples_independently: bool,
     /// Whether the strategy takes the likeliest tokens, whatever the temperature.
@@ -64,6 +66,7 @@ impl StrategySpec {
             uses_copies: false,
             in_rounds: true,
             rejects_early: false,
+            rolls_out: false,
             samples_independently: false,
             is_greedy: false,
             usual_choose: Choose::Best,

@@ -29,8 +29,40 @@ pub(crate) fn configs() -> Vec<SearchConfig> {
                 configs.push(combined);
             }
         }
+        for (value, weight) in [
+            (RolloutValue::Vote, 0.5),
+            (RolloutValue::Vote, 1.0),
+            (RolloutValue::Prm, 1.0),
+        ]
+        .into_iter()
+        .take(if plain.strategy == StrategyKind::BEAM {
+            3
+        } else {
+            1
+        }) {
+            let combined = SearchConfig {
+                rollouts: Some(RolloutsConfig {
+                    count: 2,
+                    value,
+                    weight,
+                }),
+                ..plain.clone()
+            };
+            if combined.validate().is_ok() {
+                configs.push(combined);
+            }
+        }
     }
     configs
+}
+
+/// Returns the settings of [`configs`] that can have a token budget.
+fn with_budget(budget_tokens: usize) -> impl Iterator<Item = SearchConfig> {
+    let limited = configs().into_iter().map(move |config| SearchConfig {
+        budget_tokens,
+        ..config
+    });
+    limited.filter(|config| config.validate().is_ok())
 }
 
 fn name(config: &SearchConfig) -> String {
@@ -38,9 +70,10 @@ fn name(config: &SearchConfig) -> String {
         strategy,
         early_rejection,
         speculate,
+        rollouts,
         ..
     } = config;
-    format!("{strategy} {early_rejection} {speculate}")
+    format!("{strategy} {early_rejection} {speculate} {rollouts:?}")
 }
 
 struct Run {
@@ -74,7 +107,8 @@ fn run_on(config: &SearchConfig, capacity: usize, problems: &[Problem]) -> Run {
         } = event
         {
             let live = tree.nodes().skip(1).filter(|(_, node)| {
-                matches!(node.state, State::Open | State::Paused | State::Growing)
+                !node.is_rollout
+                    && matches!(node.state, State::Open | State::Paused | State::Growing)
             });
             live_chains = live.count().max(live_chains);
         }
@@ -118,6 +152,10 @@ fn never_more_chains_than_n() {
             name(&alone),
             run.live_chains
         );
+        // Rollouts are not chains of the strategy.
+        if alone.rolls_out() {
+            continue;
+        }
         // A speculative step is a row of the pass, but not a chain yet.
         let most = if alone.speculate {
             2 * alone.n
@@ -130,7 +168,7 @@ fn never_more_chains_than_n() {
 
 #[test]
 fn never_a_token_above_the_budget() {
-    for config in configs() {
+    for config in with_budget(1) {
         let mut reached = 0;
         for budget_tokens in [1, 2, 7, 20, 50, 90, 150] {
             let limited = SearchConfig {
@@ -153,11 +191,7 @@ fn never_a_token_above_the_budget() {
 
 #[test]
 fn a_budget_gives_the_same_result_whatever_else_is_in_flight() {
-    for config in configs() {
-        let limited = SearchConfig {
-            budget_tokens: 60,
-            ..config
-        };
+    for limited in with_budget(60) {
         same_whatever_is_in_flight(&limited, usize::MAX, &problems(12));
     }
 }
@@ -260,7 +294,9 @@ fn nothing_is_stored_twice_and_every_token_is_charged() {
 
 #[test]
 fn complete_chains_are_scored_step_by_step() {
-    for config in configs().iter().filter(|config| config.uses_scores()) {
+    // With rollouts, a score is mixed with a value or is one.
+    let scored = |config: &SearchConfig| config.uses_scores() && !config.rolls_out();
+    for config in configs().iter().filter(|config| scored(config)) {
         for result in run_in(config, usize::MAX, 10).results {
             for chain in result.finished.iter().filter(|c| c.finish.is_complete()) {
                 for node in result.tree.steps(chain.node) {

@@ -11,6 +11,7 @@ mod memory;
 mod pitfalls;
 mod pruning;
 mod requests;
+mod rollouts;
 mod runs;
 mod scripted;
 mod speculative;

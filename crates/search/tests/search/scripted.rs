@@ -240,7 +240,10 @@ impl<'a> ScriptedGenerator<'a> {
             state.growing = Some(growing);
             return;
         }
+        // Rollouts have the last streams, children the first.
+        let rollouts = (u32::MAX - 64..=u32::MAX).rev();
         let index = (0..5000)
+            .chain(rollouts)
             .find(|&i| child_stream(state.stream, i) == plan.stream)
             .expect("the stream of a child");
         let said = (self.script)(&Place {
