@@ -73,12 +73,13 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
 
 /// Settings that this command controls itself, each with the reason. Files of settings often set
 /// the first two for other commands, so these get no note.
-const OWN: [(&str, &str); 7] = [
+const OWN: [(&str, &str); 8] = [
     ("n", "--chains is the number of chains"),
     ("strategy", "--mode chooses the search"),
     ("choose", "no answer is chosen"),
     ("early_rejection", "every chain is labelled"),
     ("speculate", "chains are not written in rounds"),
+    ("rollouts", "--mode chooses the search"),
     ("consensus", "there is no vote"),
     ("confidence", "--chains is the number of chains"),
 ];
@@ -128,6 +129,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
     settings::refuse_idle(from_ref(&config), &flags.given, "--mine")?;
     config.search.n = args.chains;
     config.search.early_rejection = 0;
+    config.search.rollouts = None;
     config.search.speculate = false;
     config.search.consensus = false;
     config.search.confidence = 0.0;

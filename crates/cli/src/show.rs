@@ -280,8 +280,12 @@ impl Drawing<'_> {
     /// Returns the children of a node with their prefixes. The last child comes first, since a
     /// stack pops from the end.
     fn below(&self, id: NodeId, before: &str) -> Vec<(NodeId, String, String)> {
-        let children = &self.tree.node(id).children;
-        let shown = children.iter().copied().filter(|&child| {
+        let above = self.tree.node(id);
+        let chosen = self.chosen();
+        // Of the rollouts, only the chosen chain is drawn.
+        let completed = above.rollouts.iter().filter(|id| chosen.contains(id));
+        let shown = above.children.iter().chain(completed).copied();
+        let shown = shown.filter(|&child| {
             let node = self.tree.node(child);
             node.state != State::Duplicate
         });
@@ -327,7 +331,7 @@ impl Drawing<'_> {
         } else {
             text.to_owned()
         };
-        let remarks = self.palette.paint(Ink::Dim, Self::remarks(id, node));
+        let remarks = self.palette.paint(Ink::Dim, self.remarks(id, node));
         // 9 columns before the text: the star, a blank, five for the score, two blanks.
         let used = first.chars().count() + 9;
         let hang = format!("  {rest}         ");
@@ -337,8 +341,9 @@ impl Drawing<'_> {
     }
 
     /// Returns the remarks after a step: its number, sureness, judges' scores, copies and end.
-    fn remarks(id: NodeId, node: &Node) -> String {
+    fn remarks(&self, id: NodeId, node: &Node) -> String {
         let mut remarks = vec![format!("#{}", id.0)];
+        remarks.extend(self.value(node));
         remarks.extend(
             node.quantiles
                 .and_then(printed::sureness)
@@ -355,6 +360,22 @@ impl Drawing<'_> {
             State::Open | State::Paused | State::Growing => Some("open".to_owned()),
         });
         format!("({})", remarks.join("; "))
+    }
+
+    /// Returns the value of a step by rollouts, and its difference from the step before; `None` for
+    /// a step without a value.
+    fn value(&self, node: &Node) -> Option<String> {
+        let value = node.value?;
+        let mut text = format!("V {value:.2}");
+        if let Some(before) = node.parent.and_then(|parent| self.tree.node(parent).value) {
+            text += &format!(" ({:+.2})", value - before);
+        }
+        text += match node.rollouts.len() {
+            0 => "",
+            1 => " of 1 rollout",
+            count => return Some(format!("{text} of {count} rollouts")),
+        };
+        Some(text)
     }
 }
 

@@ -252,6 +252,14 @@ impl SearchConfig {
             .is_some_and(|rollouts| rollouts.count > 0)
     }
 
+    /// Returns the largest number of chains that are sampled for one problem, completions of steps
+    /// included.
+    pub fn sampled_chains(&self) -> usize {
+        let count = self.rollouts.as_ref().map_or(0, |rollouts| rollouts.count);
+        let each = count.saturating_mul(self.max_steps).saturating_add(1);
+        self.chains().saturating_mul(each)
+    }
+
     /// Returns the largest number of chains that vote for the answer: N, or all chains if there are
     /// rollouts, which vote, too.
     pub fn votes(&self) -> usize {

@@ -4,7 +4,8 @@ use crate::problem::Problem;
 use crate::result::ProblemResult;
 use crate::tree::{ChainTree, NodeId};
 
-/// Something that happens during a run, reported at once.
+/// Something that happens during a run, reported at once. Steps of rollouts have no events of their
+/// own.
 ///
 /// Nodes are numbered as in the tree at that moment; the tree of the result is renumbered.
 #[derive(Debug, Clone, Copy)]

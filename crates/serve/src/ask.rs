@@ -313,7 +313,7 @@ impl Ask {
         }
         let searches = if self.is_search() { 1 } else { self.n };
         let searches = searches * self.problems.len().max(1);
-        let chains = settings.search.chains().saturating_mul(searches);
+        let chains = settings.search.sampled_chains().saturating_mul(searches);
         let tokens = chains.saturating_mul(settings.generator.max_chain_tokens);
         if tokens <= app.limits.tokens {
             return Ok(());

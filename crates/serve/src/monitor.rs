@@ -89,7 +89,7 @@ impl Monitor {
         let search = &mut settings.search;
         search.strategy = StrategyKind::BEST_OF_N;
         search.choose = Some(Choose::Majority);
-        search.beam = None;
+        (search.beam, search.rollouts) = (None, None);
         (search.threshold, search.confidence, search.sure_score) = (0.0, 0.0, 0.0);
         (search.early_rejection, search.speculate) = (0, false);
         Some(Request::new(request.problem.clone(), settings))

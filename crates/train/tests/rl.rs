@@ -157,6 +157,11 @@ fn every_algorithm_and_credit_trains() {
             });
         }
     }
+    runs.push(Recipe {
+        reward: Reward::Rollouts,
+        rollouts: 2,
+        ..small()
+    });
     for recipe in runs {
         let dir = tempfile::tempdir().unwrap();
         let (ended, updates, _) = told(&job(dir.path(), recipe.clone()));

@@ -96,12 +96,15 @@ class Chains {
     };
     this.byId.set(node.id, node);
     this.deepest = Math.max(this.deepest, node.depth);
-    if (parent && node.state !== "duplicate") {
-      let at = parent.children.length;
-      while (at > 0 && parent.children[at - 1].id > node.id) at -= 1;
-      parent.children.splice(at, 0, node);
-    }
+    if (parent && node.state !== "duplicate" && !node.is_rollout) this.attach(node, parent);
     return node;
+  }
+
+  /** Puts a step among the children of its parent, in the order of their ids. */
+  attach(node, parent) {
+    let at = parent.children.length;
+    while (at > 0 && parent.children[at - 1].id > node.id) at -= 1;
+    parent.children.splice(at, 0, node);
   }
 
   /** Removes a duplicate step from its siblings, one of which has the same text. */
@@ -135,7 +138,12 @@ class Chains {
   choose(id) {
     const path = this.byId.has(id) ? this.path(id) : [];
     this.chosen = new Set(path.map((node) => node.id));
-    for (const node of path) node.version += 1;
+    for (const node of path) {
+      node.version += 1;
+      // Of the rollouts, only the chosen chain is drawn.
+      const parent = this.byId.get(node.parent);
+      if (node.is_rollout && !parent.children.includes(node)) this.attach(node, parent);
+    }
   }
 
   /** The steps of a chain, from the first one to `id`. */

@@ -1,5 +1,13 @@
 // One chain to read, step by step, or two of them side by side.
 
+/** The value of a step by rollouts, with its difference from the step before. */
+function valueOf(node, before) {
+  if (node.value == null) return null;
+  if (before?.value == null) return score3(node.value);
+  const change = node.value - before.value;
+  return `${score3(node.value)} (${change < 0 ? "" : "+"}${change.toFixed(3)})`;
+}
+
 class Detail {
   /** `on.read(id)`, `on.pin(id)` and `on.name` (a file name for exports) come from the view. */
   constructor(chains, on) {
@@ -54,6 +62,7 @@ class Detail {
       ["in its middle", node.partial_score == null ? null : score3(node.partial_score)],
       ["success", node.quantiles ? `${score3(node.quantiles[0])} to ${score3(node.quantiles[2])}` : null],
       ...Object.entries(node.judges ?? {}).map(([name, score]) => [name, score == null ? "abstains" : score3(score)]),
+      ["value of rollouts", valueOf(node, this.chains.get(node.parent))],
       ["chain score", node.chain_score == null ? null : score3(node.chain_score)],
       ["tokens", node.tokens ? grouped(node.tokens) : null],
       ["log-prob", node.logprob == null ? null : node.logprob.toFixed(2)],

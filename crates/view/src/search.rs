@@ -65,6 +65,12 @@ pub struct Step {
     /// The sum of the log-probabilities of the step's tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprob: Option<f32>,
+    /// V: the mean worth of the step's rollouts, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<f32>,
+    /// Whether the step belongs to a rollout.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_rollout: bool,
     /// The number of equal siblings that were sampled and merged into this step, itself included.
     pub copies: usize,
     /// The round of the strategy that requested the step.
@@ -115,6 +121,8 @@ impl Search {
             tokens: node.tokens.len(),
             // The root is the prompt, which was not sampled and has no log-probability.
             logprob: node.parent.is_some().then_some(node.logprob),
+            value: node.value,
+            is_rollout: node.is_rollout,
             copies: node.copies,
             round: node.round,
             pruned: node.pruned,
@@ -142,6 +150,8 @@ impl Search {
             label: None,
             tokens: 0,
             logprob: None,
+            value: None,
+            is_rollout: false,
             copies: 1,
             round: None,
             pruned: None,

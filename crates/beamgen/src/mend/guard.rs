@@ -190,6 +190,7 @@ impl Guarding {
         // A vote needs `samples` whole chains, so early stops, rejections and thresholds are off.
         let search = &mut request.settings.search;
         (search.m, search.early_rejection, search.speculate) = (1, 0, false);
+        search.rollouts = None;
         (search.confidence, search.sure_score, search.threshold) = (0.0, 0.0, 0.0);
         request.choose(Choose::Weighted)
     }

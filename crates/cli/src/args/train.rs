@@ -193,14 +193,19 @@ pub(crate) struct RlArgs {
     /// Problems with their answers, as for `beamgen solve`
     #[arg(long, value_name = "FILE")]
     pub problems: PathBuf,
-    /// Reward of a chain: outcome, prm or both
+    /// Reward of a chain: outcome, prm, both or rollouts
     ///
     /// outcome: 1 if its answer is right by exact comparison, else 0. prm: the scores of its steps,
     /// by --credit. both: the outcome, shaped by the scores. The scores never reverse the outcome;
     /// if all chains of a problem are right, or all are wrong, only the scores count. A chain that a
-    /// limit cut is unfinished: its answer is wrong, and its steps score 0.
-    #[arg(long, value_name = "REWARD", default_value = "outcome", value_parser = ["outcome", "prm", "both"])]
+    /// limit cut is unfinished: its answer is wrong, and its steps score 0. rollouts: the outcome; a
+    /// step earns V after it minus V before it, where V is the share of right answers among
+    /// --rollouts completions (arXiv 2410.01679).
+    #[arg(long, value_name = "REWARD", default_value = "outcome", value_parser = ["outcome", "prm", "both", "rollouts"])]
     pub reward: String,
+    /// Completions of each step with --reward rollouts
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = positive)]
+    pub rollouts: usize,
     /// Algorithm: grpo, dr-grpo, rloo or dapo
     ///
     /// grpo: the advantage is the reward minus the mean of the problem's chains, divided by their

@@ -109,6 +109,7 @@ fn recipe(args: &RlArgs) -> Result<Recipe, Failure> {
         credit: args.credit.parse::<Credit>().map_err(failure)?,
         prm: reward.scores().then(|| named(args)),
         prm_weight: not_negative("--prm-weight", args.prm_weight)?,
+        rollouts: args.rollouts,
         group: args.group,
         problems: args.groups,
         updates: args.updates,

@@ -26,8 +26,11 @@ impl ActiveProblem {
         self.notify(node, ChainEvent::Pruned, cx);
     }
 
-    /// Reports an event of a chain to the sink.
+    /// Reports an event of a chain to the sink. Steps of rollouts have no events.
     pub(super) fn notify(&self, node: NodeId, what: ChainEvent<'_>, cx: &mut Context<'_, '_>) {
+        if self.tree.node(node).is_rollout {
+            return;
+        }
         cx.event(Event::Chain {
             index: self.index,
             tree: &self.tree,

@@ -173,7 +173,6 @@ impl ActiveProblem {
             let child = self.tree.add_child(id);
             self.queue_rollout(id, child, leaf);
             self.steps.outstanding -= 1;
-            self.notify(id, ChainEvent::Expanded(&[child]), cx);
         } else if by_prm && node.is_complete() && !self.is_scored(id) {
             self.steps.ready.push(id);
         } else {

@@ -36,7 +36,7 @@ impl Batch {
         mut scorer: Option<&mut (dyn Scorer + '_)>,
         stream: &mut Stream<'_>,
     ) -> Result<Self> {
-        let plan = recipe.plan(recipe.group);
+        let plan = recipe.plan_of_group();
         let mut batch = Self::default();
         // The bound is needed because a policy that solves all problems, or none, never fills the batch.
         for _ in 0..MOST {

@@ -22,20 +22,25 @@ pub enum Reward {
     Prm,
     /// The advantages of outcome and of step scores are combined by [`shaped`](super::advantage::shaped).
     Both,
+    /// The reward is the outcome. The advantage of a step is V after it minus V before it, where V is the mean
+    /// outcome of completions that are sampled from there (`VinePPO`, arXiv 2410.01679). No baseline is subtracted,
+    /// and nothing is divided.
+    Rollouts,
 }
 
 impl Reward {
     /// All sources with their names in settings and on the command line.
-    pub const ALL: [(&'static str, Self); 3] = [
+    pub const ALL: [(&'static str, Self); 4] = [
         ("outcome", Self::Outcome),
         ("prm", Self::Prm),
         ("both", Self::Both),
+        ("rollouts", Self::Rollouts),
     ];
 
     /// Returns whether the reward needs step scores, and thus a reward model.
     #[must_use]
     pub fn scores(self) -> bool {
-        self != Self::Outcome
+        matches!(self, Self::Prm | Self::Both)
     }
 }
 
@@ -65,6 +70,9 @@ pub struct Recipe {
     pub prm: Option<String>,
     /// The factor of the reward model's advantages with [`Reward::Both`].
     pub prm_weight: f64,
+    /// K: the number of completions sampled for each step with [`Reward::Rollouts`].
+    #[serde(default = "usual_rollouts")]
+    pub rollouts: usize,
     /// The number of chains sampled for a problem; the group of their rewards gives the baseline.
     pub group: usize,
     /// The number of problems of an update, one group each.
@@ -95,6 +103,10 @@ pub struct Recipe {
     pub patience: usize,
 }
 
+fn usual_rollouts() -> usize {
+    4
+}
+
 impl Default for Recipe {
     fn default() -> Self {
         Self {
@@ -103,6 +115,7 @@ impl Default for Recipe {
             credit: Credit::Min,
             prm: None,
             prm_weight: 0.25,
+            rollouts: usual_rollouts(),
             group: 8,
             problems: 32,
             updates: 100,
@@ -142,6 +155,7 @@ impl Recipe {
             ("evaluate_every", self.evaluate_every),
             ("epochs", self.training.epochs),
             ("batch", self.training.batch),
+            ("rollouts", self.rollouts),
         ];
         if let Some((name, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(Error::Config(format!("{name}: must be positive")));
@@ -172,12 +186,26 @@ impl Recipe {
         self.training.rate(update, self.updates + 1)
     }
 
+    /// Returns the plan for the group of chains of each problem of an update.
+    pub(super) fn plan_of_group(&self) -> Plan {
+        let rollouts = if self.reward == Reward::Rollouts {
+            self.rollouts
+        } else {
+            0
+        };
+        Plan {
+            rollouts,
+            ..self.plan(self.group)
+        }
+    }
+
     /// Returns the plan for sampling `chains` chains of each problem.
     pub(super) fn plan(&self, chains: usize) -> Plan {
         Plan {
             writing: self.writing(),
             greedy: false,
             chains,
+            rollouts: 0,
             max_steps: self.max_steps,
             guesses: self.guesses,
         }

@@ -1,7 +1,7 @@
 //! Rewards of the chains of a group, and advantages of their tokens.
 
 use super::advantage::{advantages, is_informative, shaped};
-use super::rollout::Group;
+use super::rollout::{Chain, Group};
 use super::{Recipe, Reward};
 
 /// A group's rewards and advantages.
@@ -36,7 +36,7 @@ impl Earned {
             .iter()
             .zip(&right)
             .map(|(chain, right)| match recipe.reward {
-                Reward::Outcome => *right,
+                Reward::Outcome | Reward::Rollouts => *right,
                 Reward::Prm => recipe.credit.earned(&chain.scores()),
                 Reward::Both => right + recipe.prm_weight * recipe.credit.earned(&chain.scores()),
             })
@@ -44,7 +44,7 @@ impl Earned {
         // With both rewards only the outcome counts, because step scores nearly always differ a little.
         let informative = match recipe.reward {
             Reward::Prm => is_informative(&rewards),
-            Reward::Outcome | Reward::Both => is_informative(&right),
+            Reward::Outcome | Reward::Both | Reward::Rollouts => is_informative(&right),
         };
         let algorithm = &recipe.algorithm;
         let by_step: Vec<Vec<f64>> = match recipe.reward {
@@ -58,6 +58,15 @@ impl Earned {
                     .collect()
             }
             Reward::Prm => advantages(algorithm, &penalised(recipe, group, processes)),
+            Reward::Rollouts => {
+                let before = right.iter().sum::<f64>() / right.len().max(1) as f64;
+                let gains = group
+                    .chains
+                    .iter()
+                    .map(|chain| gains(before, chain))
+                    .collect();
+                penalised(recipe, group, gains)
+            }
             Reward::Both => {
                 // Each reward gets its own baseline and scale, because the two have different ranges.
                 let by_chain = advantages(algorithm, &penalised(recipe, group, outcomes));
@@ -83,6 +92,19 @@ impl Earned {
             informative,
         }
     }
+}
+
+/// Returns V after each step minus V before it, where `before` is V of the problem. A step without a value, which was
+/// not completed, changes nothing.
+fn gains(before: f64, chain: &Chain) -> Vec<f64> {
+    let mut before = before;
+    let gains = chain.steps.iter().map(|step| {
+        let after = step.value.unwrap_or(before);
+        let gain = after - before;
+        before = after;
+        gain
+    });
+    gains.collect()
 }
 
 /// Subtracts the length penalty from the last reward of each chain, if the algorithm has a penalty.
@@ -111,7 +133,7 @@ fn penalty(length: usize, limit: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rollout::{Chain, Step};
+    use super::super::rollout::Step;
     use super::super::{Algorithm, Credit};
     use super::*;
     use beamgen_eval::Verdict;
@@ -127,6 +149,7 @@ mod tests {
                     tokens,
                     log_prob: -1.0,
                     score: Some(score),
+                    value: None,
                 })
                 .collect(),
             finished: true,
@@ -204,6 +227,25 @@ mod tests {
         let earned = Earned::of(&recipe("dr-grpo", Reward::Both, Credit::Min), &group);
         assert!(earned.advantages[0][0] > 0.0 && earned.advantages[1][0] < 0.0);
         assert!(!earned.informative);
+    }
+
+    #[test]
+    fn a_step_earns_what_it_adds_to_the_value() {
+        let mut chains = [true, false].map(|right| chain(right, &[(2, 0.0), (1, 0.0), (1, 0.0)]));
+        for (chain, values) in chains.iter_mut().zip([[0.75, 0.25, 1.0], [0.5, 0.0, 0.0]]) {
+            for (step, value) in chain.steps.iter_mut().zip(values) {
+                step.value = Some(value);
+            }
+        }
+        let group = group(chains.to_vec());
+        let earned = Earned::of(&recipe("grpo", Reward::Rollouts, Credit::Min), &group);
+        // V of the problem is the mean outcome, 1/2.
+        let expected = [vec![0.25, 0.25, -0.5, 0.75], vec![0.0, 0.0, -0.5, 0.0]];
+        assert_eq!(earned.advantages, expected);
+        assert_eq!(earned.rewards, [1.0, 0.0]);
+        assert!(earned.informative);
+        // Together the steps earn the outcome less what was to be expected.
+        assert_eq!(gains(0.5, &group.chains[0]).iter().sum::<f64>(), 0.5);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Sampling of chains with the search. The problems of a batch are searched together, the chains of a problem share
 //! the prefill of its prompt, and the search's scheduler has their steps scored.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,8 @@ use beamgen_checkers::Panel;
 use beamgen_eval::{MathAnswers, Verdict, answer};
 use beamgen_generator::LmGenerator;
 use beamgen_search::{
-    Choose, Clock, FinishedChain, GeneratorConfig, Models, Node, Problem, ProblemResult, Scorer,
-    SearchConfig, Settings, StrategyKind, run,
+    Choose, Clock, FinishedChain, GeneratorConfig, Models, Node, NodeId, Problem, ProblemResult,
+    RolloutsConfig, Scorer, SearchConfig, Settings, StrategyKind, run,
 };
 
 use crate::{Error, Result};
@@ -27,6 +28,9 @@ pub(super) struct Step {
     pub log_prob: f64,
     /// The reward model's score, 0 to 1; `None` without a reward model or in an unfinished chain.
     pub score: Option<f32>,
+    /// V after the step: the share of its completions that have the right answer, or the outcome of the chain that
+    /// ends with the step. `None` if no completions were sampled.
+    pub value: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +104,8 @@ pub(super) struct Plan {
     pub greedy: bool,
     /// The number of chains for each problem, the size of a group.
     pub chains: usize,
+    /// K: the number of completions of each step; 0 for none.
+    pub rollouts: usize,
     /// The number of steps at which a chain is cut.
     pub max_steps: usize,
     /// If true, a chain without a marked answer is judged by its last number.
@@ -127,6 +133,10 @@ impl Plan {
                 choose: Some(choose),
                 max_steps: self.max_steps,
                 in_flight: IN_FLIGHT,
+                rollouts: (self.rollouts > 0).then(|| RolloutsConfig {
+                    count: self.rollouts,
+                    ..RolloutsConfig::default()
+                }),
                 ..SearchConfig::default()
             },
             generator: self.writing.clone(),
@@ -170,11 +180,14 @@ impl Plan {
             if let Some(error) = &result.error {
                 return Err(Error::Rollout(format!("{}: {error}", result.problem.id)));
             }
+            let values = self.values(&result);
+            // Completions of steps give values; only the group's own chains are learnt from.
             let chains = result.finished.iter();
+            let chains = chains.filter(|end| !result.tree.node(end.node).is_rollout);
             Ok(Group {
                 prompt,
                 chains: chains
-                    .map(|end| self.chain(&result, end, &mut panel))
+                    .map(|end| self.chain(&result, end, &values, &mut panel))
                     .collect(),
             })
         });
@@ -186,7 +199,48 @@ impl Plan {
         })
     }
 
-    fn chain(&self, result: &ProblemResult, end: &FinishedChain, panel: &mut Panel) -> Chain {
+    /// Compares the answer of a chain with the reference answer.
+    fn verdict(&self, result: &ProblemResult, end: &FinishedChain) -> Verdict {
+        // The last number of an unfinished chain is there by chance, so it is not an answer.
+        let finished = end.finish.is_complete();
+        let stated = end.answer.as_deref();
+        let given = stated.filter(|_| finished && (self.guesses || !end.is_guess));
+        let reference = result.problem.answer.as_deref().unwrap_or_default();
+        given.map_or(Verdict::Different, |given| {
+            answer::compare(given, reference)
+        })
+    }
+
+    /// Returns V of each step that was completed: the share of right completions, by the step's node.
+    fn values(&self, result: &ProblemResult) -> HashMap<NodeId, f64> {
+        let mut right: HashMap<NodeId, f64> = HashMap::new();
+        let tree = &result.tree;
+        for end in &result.finished {
+            // The first step above that is no rollout is the completed one.
+            let mut at = end.node;
+            while tree.node(at).is_rollout
+                && let Some(parent) = tree.node(at).parent
+            {
+                at = parent;
+            }
+            if at != end.node {
+                let is_right = self.verdict(result, end) == Verdict::Same;
+                *right.entry(at).or_default() += f64::from(u8::from(is_right));
+            }
+        }
+        for (node, right) in &mut right {
+            *right /= tree.node(*node).rollouts.len() as f64;
+        }
+        right
+    }
+
+    fn chain(
+        &self,
+        result: &ProblemResult,
+        end: &FinishedChain,
+        values: &HashMap<NodeId, f64>,
+        panel: &mut Panel,
+    ) -> Chain {
         let path = result.tree.path(end.node);
         let nodes: Vec<&Node> = path.iter().map(|&id| result.tree.node(id)).collect();
         let mut steps: Vec<Step> = Vec::with_capacity(nodes.len());
@@ -207,18 +261,16 @@ impl Plan {
                         tokens: node.tokens.len(),
                         log_prob: f64::from(node.logprob),
                         score: node.score,
+                        value: values.get(&path[i]).copied(),
                     });
                 }
             }
         }
         let finished = end.finish.is_complete();
-        let stated = end.answer.as_deref();
-        // The last number of an unfinished chain is there by chance, so it is not an answer.
-        let given = stated.filter(|_| finished && (self.guesses || !end.is_guess));
-        let reference = result.problem.answer.as_deref().unwrap_or_default();
-        let verdict = given.map_or(Verdict::Different, |given| {
-            answer::compare(given, reference)
-        });
+        let verdict = self.verdict(result, end);
+        if let Some(last) = steps.last_mut().filter(|_| self.rollouts > 0) {
+            last.value = Some(f64::from(u8::from(verdict == Verdict::Same)));
+        }
         let is_unsound = verdict == Verdict::Same && {
             let texts = result.tree.steps(end.node).map(|node| node.text.trim());
             panel
