@@ -174,6 +174,7 @@ fn add_runs(
     let curve = runs.curve();
     let mut curves = vec![("fitted", curve.clone())];
     let mut out = io::stdout().lock();
+    show_margin(&mut out, args.json, &runs)?;
     let point = curve.point(args.max_error);
     if !args.json {
         let all = curve.points.last();
@@ -231,6 +232,33 @@ fn add_runs(
         )?;
     }
     Ok(out.flush()?)
+}
+
+/// Prints the margin of early rejection, if the runs tell one.
+fn show_margin(out: &mut dyn Write, json: bool, runs: &Runs) -> Result<(), Failure> {
+    let Some((steps, margin)) = runs.margin() else {
+        return Ok(());
+    };
+    if json {
+        let line = serde_json::json!({"paused_below_the_last_slot": steps, "margin": margin.map(|margin| {
+            serde_json::json!({"logits": margin.logits, "steps": margin.steps, "kept": margin.kept})
+        })});
+        output::json_line(out, &line)?;
+        return Ok(());
+    }
+    let steps = counted(steps, "beginning", "beginnings");
+    match margin {
+        Some(margin) => writeln!(
+            out,
+            "early rejection: of {steps} below the last slot, {} lie {:.2} logits or more below it, of which {} reached a slot (less than 5 %): use search.beam.margin = {:.2}",
+            margin.steps, margin.logits, margin.kept, margin.logits
+        )?,
+        None => writeln!(
+            out,
+            "early rejection: {steps} below the last slot, and no margin beyond which less than 5 % reach a slot"
+        )?,
+    }
+    Ok(())
 }
 
 /// Prints the share of wrong answers above the threshold, as observed on other problems.

@@ -5,6 +5,7 @@
 //! states are available, a [`QuantileHead`] adds quantiles of that probability (Park et al., arXiv 2506.09338).
 //! [`HeldOut`] has the errors on problems outside the fit.
 
+mod early;
 mod isotonic;
 mod logistic;
 mod quantile;
@@ -13,6 +14,7 @@ mod risk;
 use beamgen_search::Aggregation;
 use serde::{Deserialize, Serialize};
 
+pub use early::{Margin, Pause, pauses};
 pub use isotonic::Isotonic;
 pub use logistic::Logistic;
 pub use quantile::{HeadSample, LEVELS, QuantileHead, Quantiles, pinball};

@@ -155,6 +155,8 @@ impl SearchConfig {
         let words = "a score from 0 to 1";
         ConfigError::check_range("sure_score", self.sure_score, 0.0..=1.0, words)?;
         self.aggregation.validate()?;
+        let words = "a number of logits, 0 or more";
+        ConfigError::check_range("beam.margin", self.margin(), 0.0.., words)?;
         self.rollouts
             .iter()
             .try_for_each(RolloutsConfig::validate)?;
@@ -183,6 +185,11 @@ impl SearchConfig {
         } else if self.early_rejection > 0 && !spec.rejects_early {
             let with = kinds_with(|kind| kind.spec().rejects_early);
             ("early_rejection", with)
+        } else if self.margin() > 0.0
+            && (self.strategy != StrategyKind::BEAM || self.early_rejection == 0)
+        {
+            let with = "strategy = \"beam\" and early_rejection above 0";
+            ("beam.margin", with.to_owned())
         } else if self.beam.is_some() && !spec.uses_copies {
             ("beam.copies", kinds_with(|kind| kind.spec().uses_copies))
         } else if self.rollouts.is_some() && !self.rolls_out() {
@@ -243,6 +250,10 @@ impl SearchConfig {
             return Err(ConfigError::NeedsScorer { what });
         }
         Ok((self.strategy.spec().build)(self, has_scorer))
+    }
+
+    fn margin(&self) -> f32 {
+        self.beam.as_ref().map_or(0.0, |beam| beam.margin)
     }
 
     /// Whether new steps are valued by rollouts.
@@ -439,6 +450,7 @@ mod tests {
             let mut c = config(strategy, 4, 4);
             c.beam = Some(BeamConfig {
                 copies: Copies::Distinct,
+                ..BeamConfig::default()
             });
             let has_slots = ["beam", "dvts", "lookahead", "variable-granularity"];
             let expected = has_slots.contains(&strategy.name());
@@ -454,7 +466,13 @@ mod tests {
             ("distinct", Some(Copies::Distinct)),
         ] {
             let config = read(&format!(r#"{{"beam":{{"copies":"{text}"}}}}"#));
-            assert_eq!(config.beam, copies.map(|copies| BeamConfig { copies }));
+            assert_eq!(
+                config.beam,
+                copies.map(|copies| BeamConfig {
+                    copies,
+                    margin: 0.0
+                })
+            );
             let written = serde_json::to_string(&config).unwrap();
             assert_eq!(written.contains("copies"), copies.is_some(), "{written}");
             assert_eq!(read(&written), config);

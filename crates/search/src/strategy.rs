@@ -31,7 +31,7 @@ pub use particle::{Particle, ParticleConfig};
 pub use rebase::{Balance, Rebase, RebaseConfig};
 pub use refine::{Refine, RefineConfig};
 pub(crate) use slots::shares;
-pub use slots::{BeamConfig, Copies};
+pub use slots::{BeamConfig, Copies, logits_below};
 pub use speculative_rejection::{SpeculativeRejection, SpeculativeRejectionConfig};
 pub use table::{Preset, StrategyName, StrategySpec};
 pub use variable_granularity::{VariableGranularity, VariableGranularityConfig};

@@ -10,6 +10,7 @@ mod chat;
 mod checkpoint;
 mod declared_tokens;
 mod every_field;
+mod flops;
 mod formats;
 mod fuzz;
 mod invariance;

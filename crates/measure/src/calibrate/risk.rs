@@ -2,14 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen::eval::calibrate::{Calibration, RiskCurve};
+use beamgen::SearchConfig;
+use beamgen::eval::calibrate::{Calibration, Margin, Pause, RiskCurve, pauses};
 use beamgen::eval::metrics::{Interval, share};
 use beamgen::eval::profile::Profile;
 use beamgen::eval::{Record, RunFile};
 use beamgen::program::search_name;
+use serde::Deserialize;
 
 use super::plots;
 use crate::Error;
+
+/// The chance of a slot below which a step is rejected early.
+const CHANCE: f64 = 0.05;
 
 /// The answers in one or more run files of one search.
 pub struct Runs {
@@ -18,6 +23,8 @@ pub struct Runs {
     /// The score of each problem's answer, and whether it is right; `None` without an answer.
     answers: Vec<Option<(f32, bool)>>,
     profile: Profile,
+    /// The pauses of early rejection, if the runs recorded trees.
+    pauses: Vec<Pause>,
 }
 
 impl Runs {
@@ -28,12 +35,16 @@ impl Runs {
     pub fn read(paths: &[PathBuf]) -> Result<Self, Error> {
         let (mut search, mut answers) = (None, Vec::new());
         let mut profile = Profile::default();
+        let mut paused = Vec::new();
         for path in paths {
             let (header, records) = RunFile::read::<Record>(path)?;
             let header = header.ok_or_else(|| {
                 Error::reading(path)("has no header: give a run file of solve --out")
             })?;
             let name = search_name(&header.settings);
+            let settings = header.settings.get("search");
+            let settings = settings.and_then(|search| SearchConfig::deserialize(search).ok());
+            let settings = settings.filter(|search| search.early_rejection > 0);
             if *search.get_or_insert_with(|| name.clone()) != name {
                 return Err(Error::reading(path)(
                     "belongs to another search than the file before: give files with the same settings and models",
@@ -52,6 +63,9 @@ impl Runs {
                     ));
                 }
                 profile.add(&record);
+                if let (Some(tree), Some(search)) = (&record.tree, &settings) {
+                    paused.extend(pauses(tree, search));
+                }
                 // A problem without an answer is neither right nor wrong; it only lowers the share of answered
                 // problems.
                 let score = record.score.filter(|_| record.answer.is_some());
@@ -62,6 +76,7 @@ impl Runs {
             search: search.unwrap_or_default(),
             answers,
             profile,
+            pauses: paused,
         })
     }
 
@@ -72,6 +87,14 @@ impl Runs {
             profile: Some(self.profile.clone()),
             ..RiskCurve::of(self.search.clone(), self.answers.iter().copied())
         }
+    }
+
+    /// Returns the margin of early rejection beyond which a step reaches a slot with less than 5 % chance, and the
+    /// number of steps that it was learnt from. The outer `None`: the runs have no trees with paused steps.
+    #[must_use]
+    pub fn margin(&self) -> Option<(usize, Option<Margin>)> {
+        let steps = self.pauses.len();
+        (steps > 0).then(|| (steps, Margin::of(&self.pauses, CHANCE)))
     }
 
     /// Counts the answers with a score of at least `threshold`.

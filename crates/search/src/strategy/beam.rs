@@ -14,12 +14,15 @@ use crate::tree::{ChainTree, NodeId, State};
 /// problems. Chains cut short by a limit get no slot.
 ///
 /// With early rejection (ER-PRM, <https://arxiv.org/abs/2508.01969>) a step pauses after tau tokens
-/// and its beginning is scored. Only steps that keep a slot are written to their end.
+/// and its beginning is scored. Only steps that keep a slot are written to their end or, with a
+/// [margin](super::BeamConfig::margin), also those that score little below the last slot.
 #[derive(Debug, Clone)]
 pub struct Beam {
     n: usize,
     slots: Slots,
     mode: DecodeMode,
+    /// The logits below the last slot from which a paused step is rejected.
+    margin: f32,
     open: Vec<NodeId>,
     complete: Vec<NodeId>,
 }
@@ -31,6 +34,7 @@ impl Beam {
             n: config.n,
             slots: Slots::of(config),
             mode: DecodeMode::paused_after(config.early_rejection),
+            margin: config.beam.as_ref().map_or(0.0, |beam| beam.margin),
             open: Vec::new(),
             complete: Vec::new(),
         }
@@ -52,18 +56,22 @@ impl Strategy for Beam {
         }
         // Complete chains compete in every round: a slot that they lose is expanded again.
         let field = self.open.drain(..).chain(self.complete.clone()).collect();
-        let kept = self.slots.keep(tree, field);
+        let mut kept = self.slots.keep(tree, field);
         // All slots belong to complete chains, or no chain is left.
         if kept.survivors.is_empty() {
             return vec![Action::Done];
         }
-        let mut actions: Vec<Action> = kept.pruned.iter().copied().map(Action::Prune).collect();
-
         // Whole steps wait for the paused steps: all compete by their final scores in the next
         // call.
         let is_paused = |id: NodeId| tree.node(id).state == State::Paused;
-        if kept.survivors.iter().any(|&(id, _)| is_paused(id)) {
-            for &(id, _) in &kept.survivors {
+        let slots = kept.survivors.iter().map(|&(id, _)| id);
+        let mut waiting: Vec<NodeId> = slots.collect();
+        if waiting.iter().chain(&kept.pruned).any(|&id| is_paused(id)) {
+            waiting.extend(self.slots.take_near(tree, &mut kept, self.margin));
+        }
+        let mut actions: Vec<Action> = kept.pruned.iter().copied().map(Action::Prune).collect();
+        if waiting.iter().any(|&id| is_paused(id)) {
+            for id in waiting {
                 if is_paused(id) {
                     actions.push(Action::Resume(id));
                 } else {
@@ -209,7 +217,10 @@ mod tests {
             (Copies::Distinct, vec![(1, 4), (2, 4), (4, 4)]),
         ] {
             let mut beam = Beam::of(&SearchConfig {
-                beam: Some(BeamConfig { copies }),
+                beam: Some(BeamConfig {
+                    copies,
+                    margin: 0.0,
+                }),
                 ..SearchConfig::default()
             });
             assert_eq!(

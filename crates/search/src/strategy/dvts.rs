@@ -320,7 +320,10 @@ mod tests {
             let mut dvts = Dvts::of(&SearchConfig {
                 n: 4,
                 m: 2,
-                beam: Some(BeamConfig { copies }),
+                beam: Some(BeamConfig {
+                    copies,
+                    margin: 0.0,
+                }),
                 ..SearchConfig::default()
             });
             let actions = dvts.on_steps(&tree, &ids[..2]);

@@ -8,14 +8,30 @@ use serde::{Deserialize, Serialize};
 use crate::aggregation::Aggregation;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
+use crate::numbers::is_default;
 use crate::tree::{ChainTree, NodeId, State};
 
 /// The settings of strategies that keep the best chains in slots, a table in a configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct BeamConfig {
     /// The number of slots that the copies of a text may hold.
+    #[serde(skip_serializing_if = "is_default")]
     pub copies: Copies,
+    /// With early rejection in a beam: a step is rejected only if its beginning scores so many
+    /// logits below the last slot ([`logits_below`]); 0: every step without a slot is rejected.
+    #[serde(skip_serializing_if = "is_default")]
+    pub margin: f32,
+}
+
+/// Returns the distance in logits by which `score` is below `cutoff`; negative if it is above.
+/// Scores are clamped to `1e-6..=1.0 - 1e-6`.
+pub fn logits_below(cutoff: f32, score: f32) -> f64 {
+    fn logit(score: f32) -> f64 {
+        let p = f64::from(score).clamp(1e-6, 1.0 - 1e-6);
+        (p / (1.0 - p)).ln()
+    }
+    logit(cutoff) - logit(score)
 }
 
 /// The number of slots that a text gets when it was sampled several times under one parent.
@@ -157,6 +173,20 @@ impl Slots {
             }
         }
         kept
+    }
+
+    /// Takes the chains without a slot that score less than `margin` logits below the last slot.
+    pub(super) fn take_near(self, tree: &ChainTree, kept: &mut Kept, margin: f32) -> Vec<NodeId> {
+        let score = |&id: &NodeId| tree.chain_score(id, self.aggregation).unwrap_or(0.0);
+        let Some(cutoff) = kept.survivors.last().map(|(id, _)| score(id)) else {
+            return Vec::new();
+        };
+        let pruned = std::mem::take(&mut kept.pruned);
+        let (near, far) = pruned
+            .into_iter()
+            .partition(|id| logits_below(cutoff, score(id)) < f64::from(margin));
+        kept.pruned = far;
+        near
     }
 
     /// Returns the number of steps to sample in a round of a beam: N, less the part for the slots

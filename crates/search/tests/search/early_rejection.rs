@@ -97,3 +97,66 @@ fn random_lives_end_well() {
         );
     }
 }
+
+/// Returns the steps that got a slot or ended the chain, with their scores.
+fn chosen(result: &ProblemResult) -> Vec<(String, Option<f32>)> {
+    let nodes = result.tree.nodes().skip(1);
+    let kept = nodes.filter(|(_, node)| !matches!(node.state, State::Pruned | State::Duplicate));
+    kept.map(|(id, node)| (result.tree.text(id), node.score))
+        .collect()
+}
+
+#[test]
+fn a_margin_keeps_the_steps_that_may_still_reach_a_slot() {
+    let within = |margin: f32| {
+        let config = SearchConfig {
+            beam: Some(BeamConfig {
+                margin,
+                ..BeamConfig::default()
+            }),
+            ..rejecting(8, 4, 2)
+        };
+        run_with_scorer(&config, 6)
+    };
+    let (plain, fixed) = (
+        run_with_scorer(&beam(8, 4), 6),
+        run_with_scorer(&rejecting(8, 4, 2), 6),
+    );
+    // Nothing is far enough below: the beam is the one that never rejects early.
+    for (all, plain) in within(1e9).iter().zip(&plain) {
+        assert_eq!(chosen(all), chosen(plain));
+        assert_eq!(all.ledger.generated_tokens, plain.ledger.generated_tokens);
+    }
+    let tokens = |results: &[ProblemResult]| -> u64 {
+        results
+            .iter()
+            .map(|result| result.ledger.generated_tokens)
+            .sum()
+    };
+    let between = within(1.0);
+    assert!(tokens(&fixed) < tokens(&between) && tokens(&between) < tokens(&plain));
+    // A rejected step scored at least the margin below the worst step that was written to its end.
+    for result in &between {
+        for (id, node) in result
+            .tree
+            .nodes()
+            .filter(|(_, node)| node.tokens.len() == 2)
+        {
+            let at_pause = |id: NodeId| {
+                let parent = result.tree.node(id).parent.unwrap();
+                let above = result
+                    .tree
+                    .chain_score(parent, Aggregation::Min)
+                    .unwrap_or(1.0);
+                above.min(result.tree.node(id).partial_score.unwrap())
+            };
+            let same_round = result
+                .tree
+                .nodes()
+                .filter(|(_, other)| other.round == node.round);
+            let mut scores: Vec<f32> = same_round.map(|(id, _)| at_pause(id)).collect();
+            scores.sort_by(|a, b| b.total_cmp(a));
+            assert!(logits_below(scores[1], at_pause(id)) >= 1.0, "{scores:?}");
+        }
+    }
+}
