@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p target
 export CARGO_TERM_COLOR=never BEAMGEN_TEST_STRICT=${BEAMGEN_TEST_STRICT:-1}
+# Files that only help to debug or to build again fill several GB of the disk.
+export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 
 # `lacks NAME` records that NAME could not be downloaded; the step continues.
 missing=

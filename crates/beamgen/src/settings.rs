@@ -221,12 +221,12 @@ pub static SETTINGS: &[Setting] = table! {
     ///
     /// For beam and dvts only. 0 never rejects a step early.
     "early_rejection" "" "TAU" Count "0" "0.." "search.early_rejection" Request Search Long;
-    /// Complete each new step K times, and score it by how many completions agree with the vote
+    /// Complete each new step K times, and score its chain by how many completions agree with the vote
     ///
     /// Completions are chains, too: they give answers and vote. 0 completes no step. With
     /// `search.rollouts.value` prm a completion counts with its chain score by the reward model;
-    /// with `search.rollouts.weight` W below 1 the score is W times the value plus 1 - W times the
-    /// reward model's score. For {rolls_out}.
+    /// with `search.rollouts.weight` W below 1 a chain's score is W times this value plus 1 - W times
+    /// the chain score by the reward model. For {rolls_out}.
     "rollouts" "" "K" Count "0" "0..1024" "search.rollouts.count" Request Search Long;
     /// Continue chains whose step is finished while slower chains of the round still write theirs
     ///

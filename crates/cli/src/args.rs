@@ -17,6 +17,7 @@ use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::palette::ColorChoice;
 
+mod adapt;
 mod annotate;
 mod calibrate;
 mod check;
@@ -29,6 +30,12 @@ mod serve;
 mod texts;
 mod train;
 
+pub(crate) use adapt::AdaptArgs;
+#[cfg_attr(
+    not(feature = "train"),
+    expect(unused_imports, reason = "read where training is built in")
+)]
+pub(crate) use adapt::RefreshFlags;
 pub(crate) use annotate::AnnotateArgs;
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use check::CheckArgs;
@@ -101,6 +108,10 @@ pub(crate) enum Command {
     EvalPrm(EvalPrmArgs),
     /// Fit a calibration: turn a reward model's scores into probabilities of success
     Calibrate(Box<CalibrateArgs>),
+    /// Train a reward model further on chains of a new generator, if it needs it
+    ///
+    /// Requires a build with `--features train`.
+    Adapt(Box<AdaptArgs>),
     /// Compare the answers of run files with those of a reference, without texts
     Monitor(MonitorArgs),
     /// Run checkers on the steps of labelled chains, and measure their verdicts
@@ -601,6 +612,17 @@ pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
             let _ = help.print();
             std::process::exit(2)
         }
+        Err(error) => refuse(one_line(&error)),
+    }
+}
+
+/// Parses a command that another command of this program runs, without the program's name.
+#[cfg(feature = "train")]
+pub(crate) fn parse_own(command: &[&str]) -> Result<Command, Failure> {
+    let line = std::iter::once("beamgen").chain(command.iter().copied());
+    let parsed = definition().try_get_matches_from(line);
+    match parsed.and_then(|given| Cli::from_arg_matches(&given)) {
+        Ok(cli) => Ok(cli.command),
         Err(error) => refuse(one_line(&error)),
     }
 }

@@ -125,8 +125,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Models(args) => models::main(&args),
         #[cfg(feature = "train")]
         Command::Train(args) => train::main(&args),
+        #[cfg(feature = "train")]
+        Command::Adapt(args) => train::adapt(&args),
         #[cfg(not(feature = "train"))]
-        Command::Train(_) => failure::refuse(
+        Command::Train(_) | Command::Adapt(_) => failure::refuse(
             "this build has no training: build it in with cargo build --release --features train",
         ),
         Command::Labels(args) => labels::main(&args.command),

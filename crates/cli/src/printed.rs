@@ -35,7 +35,9 @@ pub(crate) fn problem(
         let mut text = lines(&step.text).into_owned();
         let sure = step.quantiles.and_then(sureness).map(str::to_owned);
         let given = (at < record.given).then(|| "given".to_owned());
-        let said = given.into_iter().chain(sure).chain(judges(&step.judges));
+        let value = step.value.map(|value| format!("V {value:.2}"));
+        let said = given.into_iter().chain(sure).chain(value);
+        let said = said.chain(judges(&step.judges));
         let said: Vec<String> = said.collect();
         if !said.is_empty() {
             let said = palette.paint(Ink::Dim, format!("({})", said.join("; ")));

@@ -1,9 +1,12 @@
 //! `beamgen train`: fine-tunes a checkpoint, or trains the bundled models from scratch.
 
 mod abacus;
+mod adapt;
 mod display;
 mod numbers;
+mod refresh;
 mod rl;
+mod stages;
 mod tune;
 
 use std::path::Path;
@@ -16,6 +19,8 @@ use beamgen_train::tune::labelled::Target;
 
 use crate::args::{TrainArgs, TrainCommand};
 use crate::failure::{Failure, refuse};
+
+pub(crate) use adapt::main as adapt;
 
 pub(crate) fn main(args: &TrainArgs) -> Result<(), Failure> {
     match &args.command {

@@ -96,6 +96,9 @@ pub struct StepRecord {
         deserialize_with = "numbers_or_nan"
     )]
     pub quantiles: Option<[f32; 3]>,
+    /// V: the mean worth of the step's rollouts, 0 to 1, in a search with values by rollouts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f32>,
 }
 
 impl StepRecord {
@@ -105,6 +108,7 @@ impl StepRecord {
             score: node.score,
             judges: node.judges.clone(),
             quantiles: node.quantiles,
+            value: node.value,
         }
     }
 }

@@ -9,13 +9,13 @@ use crate::error::ConfigError;
 /// The settings of values by rollouts, a table in a configuration.
 ///
 /// A new step is completed `count` times, each time from a fork of its cache to the end of the
-/// chain. The mean of what the completions are worth is the value of the step, and takes the place
-/// of the reward model's score or is mixed with it. Completions are chains of the search: they give
-/// answers and have votes.
+/// chain. The mean worth of the completions is V, the value of the step. V takes the place of the
+/// chain score of the reward model, or is mixed with it. Completions are chains of the search: they
+/// give answers and have votes.
 ///
 /// With `weight` this is the leaf value of `AlphaGo` (Silver et al. 2016,
-/// <https://doi.org/10.1038/nature16961>): `weight` times the value of the rollouts plus
-/// `1 - weight` times that of the model.
+/// <https://doi.org/10.1038/nature16961>): the score of a chain is `weight` times V of its last step
+/// plus `1 - weight` times the chain score of the reward model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct RolloutsConfig {
@@ -23,7 +23,7 @@ pub struct RolloutsConfig {
     pub count: usize,
     /// The worth of a completion.
     pub value: RolloutValue,
-    /// The weight of the rollouts in the score of a step, above 0 and at most 1; the reward model
+    /// The weight of V in the score of a chain, above 0 and at most 1; the reward model
     /// has the rest.
     pub weight: f32,
 }

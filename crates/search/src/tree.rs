@@ -116,6 +116,10 @@ pub struct Node {
     /// rollouts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f32>,
+    /// The score of the chain up to this step in a search with values by rollouts: the value, or its
+    /// mixture with the aggregated scores of the steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating: Option<f32>,
     /// The scores of the judges that were asked about the step, by name; `None` for a judge that
     /// abstained. Empty with a single scorer. If the step is paused, or was rejected at its pause,
     /// the scores are for its beginning.
@@ -163,6 +167,7 @@ impl Node {
             score: None,
             partial_score: None,
             value: None,
+            rating: None,
             judges: BTreeMap::new(),
             quantiles: None,
             copies: 1,
@@ -340,20 +345,23 @@ impl ChainTree {
         self.logprob(id) / self.token_count(id).max(1) as f32
     }
 
-    /// Returns the aggregated score of the chain; `None` if none of its steps has a score. A paused
-    /// step counts with its partial score.
+    /// Returns the score of the chain; `None` if there is none.
+    ///
+    /// If the step has a [rating](Node::rating) by rollouts, it is the score. Otherwise the scores of
+    /// the steps are aggregated; a paused step counts with its partial score. A chain without scores
+    /// has the rating of the nearest step above that has one.
     pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
-        self.chain_score_after(0, id, aggregation)
+        let rating = self.node(id).rating;
+        let nearest = || self.chain(id).filter_map(|node| node.rating).last();
+        rating
+            .or_else(|| self.scored(id, aggregation))
+            .or_else(nearest)
     }
 
-    /// Returns the aggregated score of the chain without its first `given` steps.
-    pub(crate) fn chain_score_after(
-        &self,
-        given: u32,
-        id: NodeId,
-        aggregation: Aggregation,
-    ) -> Option<f32> {
-        let scores = self.chain(id).skip(given as usize).filter_map(|node| {
+    /// Returns the aggregated scores of the chain's steps, without ratings by rollouts; `None` if no
+    /// step has a score.
+    pub fn scored(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
+        let scores = self.chain(id).filter_map(|node| {
             let score = node.score.or(node.partial_score)?;
             Some(aggregation.weighed(score, node.logprob))
         });

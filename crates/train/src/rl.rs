@@ -37,4 +37,4 @@ pub use credit::Credit;
 pub use held_out::hold_out;
 pub use recipe::{Recipe, Reward};
 pub use report::{Event, HeldOut, Update};
-pub use run::{Ended, Job, run};
+pub use run::{Ended, Job, run, write_policy};

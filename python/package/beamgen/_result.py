@@ -22,6 +22,8 @@ class Step:
     """The score of each judge by name, if there are several; ``None`` if the judge abstained."""
     quantiles: list[float] | None = optional(None)
     """The 10, 50 and 90 % quantiles of the step's probability of success, if the calibration has quantiles."""
+    value: float | None = optional(None)
+    """V, the mean worth of the step's rollouts, if the search has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,10 @@ class Node:
 
     parent: int | None
     children: list[int]
+    rollouts: list[int] | None = optional(None)
+    """The first steps of the rollouts that give the step its value; they are not among ``children``."""
+    is_rollout: bool | None = optional(None)
+    """Whether the step belongs to a rollout."""
     depth: int
     stream: int
     tokens: list[int]
@@ -102,6 +108,10 @@ class Node:
     logprob: float
     score: float | None
     partial_score: float | None = optional(None)
+    value: float | None = optional(None)
+    """V, the mean worth of the step's rollouts."""
+    rating: float | None = optional(None)
+    """The score of the chain up to this step: V, or V mixed with the scores of the steps."""
     judges: dict[str, float | None] | None = optional(None)
     quantiles: list[float] | None = optional(None)
     copies: int = 1

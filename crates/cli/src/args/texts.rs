@@ -269,6 +269,21 @@ Examples:
 Chains are sampled from the policy's own distribution (temperature 1, all tokens), to the end-of-text token. \
 OUT/work/log.jsonl has all figures of every update and of every measurement of the held-out problems.";
 
+pub(super) const ADAPT: &str = "\
+Examples:
+  beamgen adapt --generator my-policy --prm my-prm --problems train.jsonl --out my-prm-2
+      a policy after reinforcement learning: labels by completions
+  beamgen adapt --generator my-policy --prm models/abacus/prm --problems train.jsonl --checker exact --out my-prm-2
+      the bundled world: labels by its checker
+  beamgen adapt --generator DIR --prm DIR --problems p.jsonl --replay labels.jsonl --out my-prm-2
+      learn from the old labelled chains again, so that the old generator is judged as before
+
+The problems are split. Chains of the generator on the held-out ones are labelled and scored: if the area under the ROC \
+curve of their steps reaches --area, no adaptation is needed. Otherwise chains of the other problems are labelled, as many as \
+are needed, the reward model is trained further on them, and both are measured on the held-out problems. The new one is \
+written if it is better and the 95 % interval of the difference says so. Each step is a command of this program, which is \
+shown, and whose files are in OUT/work.";
+
 pub(super) const ABACUS: &str = "\
 Examples:
   beamgen train abacus --out my-abacus

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use beamgen::models::WeightType;
 use clap::{Args, Subcommand};
 
+use super::adapt::RefreshFlags;
 use super::{RuleFlags, texts};
 
 #[cfg(feature = "train")]
@@ -230,6 +231,17 @@ pub(crate) struct RlArgs {
     /// Format of the reward model: auto, a family or a TOML file [default: auto]
     #[arg(long, value_name = "NAME|FILE")]
     pub prm_format: Option<String>,
+    /// Train the reward model further after every EVERY updates, on chains of the policy; 0: never
+    ///
+    /// The chains of --refresh-problems problems are labelled as by `beamgen adapt`. The reward model
+    /// learns from them, from those of earlier refreshments and from --replay. It must be a folder.
+    #[arg(long, value_name = "EVERY", default_value_t = 0)]
+    pub refresh_prm: usize,
+    /// Problems whose chains are labelled at a refreshment
+    #[arg(long, value_name = "PROBLEMS", default_value_t = 64, value_parser = positive)]
+    pub refresh_problems: usize,
+    #[command(flatten)]
+    pub refresh: RefreshFlags,
     /// Factor of the reward model's advantages with --reward both
     #[arg(long, value_name = "FACTOR", default_value_t = 0.25)]
     pub prm_weight: f64,

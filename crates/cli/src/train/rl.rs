@@ -12,7 +12,7 @@ use beamgen_train::rl::{Algorithm, Credit, Ended, Event, Job, Recipe, Reward, ho
 use beamgen_train::tune;
 
 use super::numbers::{not_negative, recipe_of, share};
-use super::{checkpoint, failure};
+use super::{checkpoint, failure, refresh};
 use crate::args::RlArgs;
 use crate::failure::{Failure, refuse};
 use crate::output;
@@ -31,6 +31,9 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
     let (problems, held_out) = problems(args)?;
     let recipe = recipe(args)?;
     let mut scorer = scorer(args, recipe.reward, &problems)?;
+    if args.refresh_prm > 0 {
+        refresh::check(args, recipe.reward)?;
+    }
     let job = Job {
         from: checkpoint(&args.run.from),
         problems,
@@ -42,10 +45,13 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
         stop_after: args.run.stop_after,
     };
     let mut display = Display::default();
-    let scorer = scorer
-        .as_deref_mut()
-        .map(|scorer| scorer as &mut dyn Scorer);
-    let ended = run(&job, scorer, &mut |event| display.show(&event)).map_err(failure)?;
+    let ended = if args.refresh_prm > 0 {
+        refresh::run(args, job.clone(), &mut |event| display.show(event))?
+    } else {
+        let scorer = scorer.as_deref_mut();
+        let scorer = scorer.map(|scorer| scorer as &mut dyn Scorer);
+        run(&job, scorer, &mut |event| display.show(&event)).map_err(failure)?
+    };
     if let Some(peak) = peak_memory::mib() {
         output::note(format_args!("  at most {peak:.0} MiB of memory"));
     }
@@ -109,6 +115,7 @@ fn recipe(args: &RlArgs) -> Result<Recipe, Failure> {
         credit: args.credit.parse::<Credit>().map_err(failure)?,
         prm: reward.scores().then(|| named(args)),
         prm_weight: not_negative("--prm-weight", args.prm_weight)?,
+        refresh: args.refresh_prm,
         rollouts: args.rollouts,
         group: args.group,
         problems: args.groups,

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen::SearchConfig;
 use beamgen::eval::calibrate::{Calibration, Margin, Pause, RiskCurve, pauses};
 use beamgen::eval::metrics::{Interval, share};
 use beamgen::eval::profile::Profile;
 use beamgen::eval::{Record, RunFile};
 use beamgen::program::search_name;
-use serde::Deserialize;
+use beamgen::strategy::SearchConfig;
 
 use super::plots;
 use crate::Error;
@@ -43,7 +42,8 @@ impl Runs {
             })?;
             let name = search_name(&header.settings);
             let settings = header.settings.get("search");
-            let settings = settings.and_then(|search| SearchConfig::deserialize(search).ok());
+            let settings = settings
+                .and_then(|search| serde_json::from_value::<SearchConfig>(search.clone()).ok());
             let settings = settings.filter(|search| search.early_rejection > 0);
             if *search.get_or_insert_with(|| name.clone()) != name {
                 return Err(Error::reading(path)(

@@ -72,7 +72,8 @@ impl ActiveProblem {
         // Under `EveryStep` all complete chains have scores already. The exception: the given steps
         // were a whole chain, so the strategy's first actions were never carried out.
         let is_due = match self.policy.scoring {
-            Scoring::EveryStep => self.policy.answers == 0,
+            // Completions compete as candidates, so all their steps count, too.
+            Scoring::EveryStep => self.policy.answers == 0 || self.rollouts.is_some(),
             Scoring::OnDemand => true,
             Scoring::Never => false,
         };

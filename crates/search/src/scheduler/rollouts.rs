@@ -16,11 +16,6 @@ use crate::rollouts::{Poll, RolloutValue, RolloutsConfig};
 use crate::strategy::{DecodeMode, Scoring};
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The name of the rollouts among the judges of a step.
-const ROLLOUTS: &str = "rollouts";
-/// The name of the scorer among the judges of a step, if it has no names of its own.
-const PRM: &str = "prm";
-
 /// The worth of completions at the moment when values are computed.
 enum Worth {
     Vote(Poll),
@@ -76,9 +71,8 @@ impl Rollouts {
         poll
     }
 
-    /// Returns the mean worth of the completions of `leaf`, which end with `ends`.
-    fn value(&self, tree: &ChainTree, (leaf, ends): (NodeId, &[NodeId]), how: &Worth) -> f32 {
-        let before = tree.node(leaf).depth.saturating_sub(1);
+    /// Returns the mean worth of the completions that end with `ends`.
+    fn value(&self, tree: &ChainTree, ends: &[NodeId], how: &Worth) -> f32 {
         let worth = |&end: &NodeId| {
             if !tree.node(end).is_complete() {
                 return 0.0;
@@ -88,11 +82,7 @@ impl Rollouts {
                     let class = self.classes.get(&end).and_then(Option::as_deref);
                     poll.worth(class)
                 }
-                // The steps before the leaf have values of their own.
-                Worth::Prm(rule) => {
-                    let score = tree.chain_score_after(before, end, rule);
-                    f64::from(score.unwrap_or(0.0))
-                }
+                Worth::Prm(rule) => f64::from(tree.scored(end, rule).unwrap_or(0.0)),
             }
         };
         let mut worths: Vec<f64> = ends.iter().map(worth).collect();
@@ -208,20 +198,16 @@ impl ActiveProblem {
         let awaited = std::mem::take(&mut rollouts.awaited);
         let valued: Vec<(NodeId, f32)> = awaited
             .iter()
-            .map(|(&leaf, ends)| (leaf, rollouts.value(&self.tree, (leaf, ends), &how)))
+            .map(|(&leaf, ends)| (leaf, rollouts.value(&self.tree, ends, &how)))
             .collect();
         for (leaf, value) in valued {
-            let node = self.tree.node_mut(leaf);
-            node.value = Some(value);
-            let model = node.score;
+            // The scores of steps are aggregated, but not values: each says where its step leads,
+            // whatever those before it lead to.
+            let model = self.tree.scored(leaf, self.config().aggregation);
+            let model = model.filter(|_| weight < 1.0);
             let score = model.map_or(value, |model| weight * value + (1.0 - weight) * model);
-            node.score = Some(score);
-            if let Some(model) = model {
-                if node.judges.is_empty() {
-                    node.judges.insert(PRM.to_owned(), Some(model));
-                }
-                node.judges.insert(ROLLOUTS.to_owned(), Some(value));
-            }
+            let node = self.tree.node_mut(leaf);
+            (node.value, node.rating) = (Some(value), Some(score));
             self.notify(leaf, ChainEvent::Scored(score), cx);
             self.steps.report(leaf);
         }

@@ -32,9 +32,13 @@ fn a_value_is_the_share_of_completions_that_agree_with_the_vote() {
     // A step that begins with "a" leads to the answer 7, "b" leads to 7 or, every other time, to
     // answers that nobody else gives.
     let script = |place: &Place<'_>| match place.depth {
-        0 => Said::step(if place.index % 2 == 0 { "a\n" } else { "b\n" }),
+        0 => Said::step(if place.index.is_multiple_of(2) {
+            "a\n"
+        } else {
+            "b\n"
+        }),
         1 => Said::step("on\n"),
-        _ if place.before.starts_with('a') || place.draw(4) % 2 == 0 => Said::answer(7),
+        _ if place.before.starts_with('a') || place.draw(4).is_multiple_of(2) => Said::answer(7),
         _ => Said::answer(100 + place.draw(5) % 1000),
     };
     let mut generator = ScriptedGenerator::new(script);
@@ -51,7 +55,8 @@ fn a_value_is_the_share_of_completions_that_agree_with_the_vote() {
                 0 => f32::from(node.text.contains("is 7.")),
                 count => ends.iter().filter(agree).count() as f32 / count as f32,
             };
-            assert_eq!((node.value, node.score), (Some(share), Some(share)));
+            assert_eq!((node.value, node.rating), (Some(share), Some(share)));
+            assert_eq!(node.score, None);
             between += u32::from(share > 0.0 && share < 1.0);
             assert!(ends.is_empty() || ends.len() == 8);
             assert!(!node.is_rollout);
@@ -95,16 +100,31 @@ fn a_mixture_weighs_the_scorer_and_the_rollouts() {
     let results = solve(&mut generator, Some(&mut scorer), &config, problems(10)).0;
     let mut seen = 0;
     for result in &results {
-        for (_, node) in result.tree.nodes() {
-            let (Some(value), Some(score)) = (node.value, node.score) else {
+        for (id, node) in result.tree.nodes() {
+            let (Some(value), Some(rating)) = (node.value, node.rating) else {
                 continue;
             };
-            let before = result.tree.text(node.parent.unwrap());
-            let model = random_score(&result.problem, &before, &node.text);
-            assert_eq!(score, 0.25 * value + 0.75 * model);
-            assert_eq!(node.judges["prm"], Some(model));
-            assert_eq!(node.judges["rollouts"], Some(value));
+            let steps = result.tree.path(id).into_iter().map(|id| {
+                let node = result.tree.node(id);
+                let before = result.tree.text(node.parent.unwrap());
+                random_score(&result.problem, &before, &node.text)
+            });
+            let model = steps.reduce(f32::min).unwrap();
+            assert_eq!(rating, 0.25 * value + 0.75 * model);
+            assert_eq!(result.tree.chain_score(id, Aggregation::Min), Some(rating));
             seen += 1;
+        }
+        // Completions have scores of their own, by which they compete.
+        for chain in result.finished.iter().filter(|c| c.finish.is_complete()) {
+            assert_eq!(
+                chain.score,
+                result.tree.chain_score(chain.node, Aggregation::Min)
+            );
+            let scored = result
+                .tree
+                .steps(chain.node)
+                .all(|node| node.score.is_some());
+            assert!(scored, "{chain:?}");
         }
     }
     assert!(seen > 50, "{seen}");
@@ -125,9 +145,8 @@ fn a_value_by_the_scorer_is_the_mean_of_its_chain_scores() {
                 if !result.tree.node(end).is_complete() {
                     return 0.0;
                 }
-                // The step and its completion, by the scorer.
                 let path = result.tree.path(end);
-                let own = path.iter().skip(node.depth as usize - 1).map(|&id| {
+                let own = path.iter().map(|&id| {
                     let node = result.tree.node(id);
                     let before = result.tree.text(node.parent.unwrap());
                     (!node.is_empty_step())
@@ -144,7 +163,7 @@ fn a_value_by_the_scorer_is_the_mean_of_its_chain_scores() {
 }
 
 #[test]
-fn best_of_n_is_scored_by_the_values_of_its_steps() {
+fn best_of_n_is_scored_by_the_value_of_the_last_step() {
     let mut generator = ScriptedGenerator::new(random_said);
     let config = SearchConfig {
         rollouts: rollouts(2, RolloutValue::Vote, 1.0).rollouts,
@@ -153,10 +172,10 @@ fn best_of_n_is_scored_by_the_values_of_its_steps() {
     let results = solve(&mut generator, None, &config, problems(10)).0;
     for result in &results {
         for chain in result.finished.iter().filter(|c| c.finish.is_complete()) {
-            let node = result.tree.node(chain.node);
+            // The value of the last step that has one: a completion has that of its step.
             let steps = result.tree.steps(chain.node);
-            let values = steps.filter_map(|node| node.value).reduce(f32::min);
-            assert_eq!(chain.score, values, "{:?}", node.text);
+            let value = steps.filter_map(|node| node.value).last();
+            assert_eq!(chain.score, value);
         }
         assert!(result.answers.iter().map(|a| a.votes).sum::<usize>() > 4);
     }

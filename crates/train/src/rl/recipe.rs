@@ -68,6 +68,10 @@ pub struct Recipe {
     pub credit: Credit,
     /// The name of the reward model, `None` without one. A run cannot be resumed with another reward model.
     pub prm: Option<String>,
+    /// The number of updates after which the caller trains the reward model further and gives the new one; 0 for
+    /// never. It is part of the run's identity, since it changes the rewards.
+    #[serde(default)]
+    pub refresh: usize,
     /// The factor of the reward model's advantages with [`Reward::Both`].
     pub prm_weight: f64,
     /// K: the number of completions sampled for each step with [`Reward::Rollouts`].
@@ -114,6 +118,7 @@ impl Default for Recipe {
             reward: Reward::Outcome,
             credit: Credit::Min,
             prm: None,
+            refresh: 0,
             prm_weight: 0.25,
             rollouts: usual_rollouts(),
             group: 8,

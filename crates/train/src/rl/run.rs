@@ -1,7 +1,7 @@
 //! A run of reinforcement learning, from a checkpoint and problems to a folder with the trained checkpoint.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -181,6 +181,34 @@ pub fn run(
     let kind = export::Kind::generator(dtype);
     export::save(&decoder, &checkpoint, &weights, &kind, &job.out)?;
     Ok(ended)
+}
+
+/// Writes the policy after the last saved update as a checkpoint into `out`.
+///
+/// # Errors
+/// The job has no saved state, or a file cannot be read or written.
+pub fn write_policy(job: &Job, out: &Path) -> Result<()> {
+    let checkpoint = job.from.clone();
+    let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
+    let (_, for_frozen) = ModelConfig::load_with_weights(checkpoint.clone())?;
+    let training = &job.recipe.training;
+    let context = config.max_position_embeddings;
+    let mut decoder = Decoder::load(config.clone(), &weights, training.train, true, context)?;
+    if let Some(lora) = training.train.lora {
+        decoder.adapt(lora, training.seed)?;
+    }
+    let vocab = Tokenizer::load(checkpoint.clone())?
+        .len()
+        .min(config.vocab_size);
+    let mut learner = Learner::new(&decoder, &config, for_frozen, vocab, training)?;
+    let files = Files::in_folder(&job.out.join("work"));
+    let state = files.restore(&decoder, &mut learner.optimizer)?;
+    if state.is_none() {
+        let what = format!("{}: has no saved state", job.out.display());
+        return Err(Error::Config(what));
+    }
+    let kind = export::Kind::generator(DType::F32);
+    export::save(&decoder, &checkpoint, &weights, &kind, out)
 }
 
 /// Returns the problems whose text is not among the held-out ones, and reports the number left out.

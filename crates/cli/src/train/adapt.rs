@@ -1,0 +1,310 @@
+//! `beamgen adapt`: trains a reward model further on chains of a new generator, if it needs it.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use beamgen::eval::metrics::{Interval, bootstrap_of};
+use beamgen::eval::quality::{Figures, Measure, ScoredChain, auc, measure};
+use beamgen::eval::{Record, RunFile};
+use beamgen::scorer::ScorerKind;
+use beamgen::{Config, Problem};
+use beamgen_labels::{LabelRule, RolloutLabel};
+use beamgen_measure::eval_prm;
+use beamgen_train::rl::hold_out;
+
+use super::numbers::share;
+use super::stages::{Stages, format_of};
+use crate::args::AdaptArgs;
+use crate::failure::{Failure, refuse};
+use crate::printable;
+use crate::printed;
+use crate::settings;
+use crate::table::{Table, counted, percent};
+use crate::watch::Shown;
+use crate::write::{create_folder, failed};
+
+/// The files of a checkpoint's folder that belong to the training run.
+const WORK: &str = "work";
+/// The seed of the split of the problems, and of intervals.
+const SEED: u64 = 0;
+
+pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
+    let format = format_of(&args.prm, args.prm_format.as_deref())?;
+    if args.first == 0 {
+        return refuse("--first 0 labels nothing: use at least 1");
+    }
+    let (problems, count) = settings::problems(Some(&args.problems), None)?;
+    problems.require_answers(count)?;
+    problems.refuse_steps()?;
+    let part = share("--held-out", args.held_out)?;
+    let (train, held_out) = hold_out(problems.problems, part, SEED);
+    if train.is_empty() || held_out.is_empty() {
+        return refuse(format!(
+            "{}: too few problems to learn from some and to measure on others: give more",
+            args.problems.display()
+        ));
+    }
+    let folder = args.out.join(WORK);
+    if folder.exists() && !args.resume {
+        return refuse(format!(
+            "{}: has an earlier run: add --resume to continue it, or delete the folder",
+            args.out.display()
+        ));
+    }
+    let stages = Stages::new(folder)?;
+    let measured = stages.problems("held-out.jsonl", &held_out)?;
+    let labelled = stages.label("held-out", &args.generator, &measured, &args.labels)?;
+
+    let old = Quality::of(&args.prm, &format, &labelled)?;
+    if old.area() >= args.area {
+        let mut out = std::io::stdout().lock();
+        old.table("--prm", None).write(&mut out)?;
+        writeln!(
+            out,
+            "No adaptation is needed: the area is at least {}.",
+            args.area
+        )?;
+        return Ok(());
+    }
+    // As many chains are labelled as are needed: the number of problems doubles.
+    let (mut data, mut taken, mut take) = (Vec::new(), 0, args.first);
+    let (mut new, mut prm);
+    loop {
+        let next: Vec<Problem> = train
+            .iter()
+            .skip(taken)
+            .take(take - taken)
+            .cloned()
+            .collect();
+        taken += next.len();
+        let name = taken.to_string();
+        let problems = stages.problems(&format!("problems-{name}.jsonl"), &next)?;
+        data.push(stages.label(&name, &args.generator, &problems, &args.labels)?);
+        prm = stages.learn(&name, (&args.prm, &format), &data, &args.labels)?;
+        new = Quality::of(&prm, &format, &labelled)?;
+        if new.area() >= args.area || taken == train.len() {
+            break;
+        }
+        take *= 2;
+    }
+    let searched = if args.n > 0 {
+        Some([
+            search(&stages, "before", args, &args.prm, &measured)?,
+            search(&stages, "after", args, &prm, &measured)?,
+        ])
+    } else {
+        None
+    };
+
+    let gain = old.gain(&new);
+    let mut out = std::io::stdout().lock();
+    let [before, after] = match &searched {
+        Some([before, after]) => [Some(before), Some(after)],
+        None => [None, None],
+    };
+    let mut table = old.table("--prm", before);
+    table.row(new.row("adapted", after));
+    table.write(&mut out)?;
+    writeln!(
+        out,
+        "  Learnt from {} ({}); measured on {}.",
+        counted(taken, "problem", "problems"),
+        counted(lines(&data)?, "chain", "chains"),
+        counted(held_out.len(), "held-out problem", "held-out problems"),
+    )?;
+    if let Some(gain) = gain {
+        writeln!(
+            out,
+            "  Area, adapted - --prm: {:+.4} ({:+.4} to {:+.4})",
+            gain.mean, gain.low, gain.high
+        )?;
+    }
+    if gain.is_none_or(|gain| gain.low <= 0.0) {
+        writeln!(
+            out,
+            "Not written: the adapted reward model is not proved better. It is in {}.",
+            printable::line(&prm.display().to_string())
+        )?;
+        return Ok(());
+    }
+    copy(&prm, &args.out)?;
+    writeln!(
+        out,
+        "Written: {}",
+        printable::line(&args.out.display().to_string())
+    )?;
+    Ok(())
+}
+
+/// The scores of a reward model on the held-out chains.
+struct Quality {
+    chains: Vec<ScoredChain>,
+    figures: Figures,
+}
+
+impl Quality {
+    fn of(prm: &Path, format: &str, labelled: &Path) -> Result<Self, Failure> {
+        let mut config = Config::default();
+        config.models.prm = Some(prm.to_owned());
+        config.models.prm_format = Some(format.to_owned());
+        config.models.scorer = ScorerKind::Prm;
+        config.resolve_words();
+        let rule = LabelRule {
+            rollouts: RolloutLabel::Hard,
+            ..LabelRule::default()
+        };
+        let sets = eval_prm::open(&[labelled], None, &rule)?;
+        let texts = sets.iter().flat_map(|set| &set.chains);
+        let texts: Vec<String> = texts.map(|chain| chain.problem.clone()).collect();
+        let mut model = settings::reward_model(config, texts.iter())?;
+        let rows = eval_prm::score(&mut *model, sets, false, &mut Shown::default())?;
+        let chains: Vec<ScoredChain> = rows.sets.into_iter().flatten().collect();
+        let figures = measure(&chains, 0.5, SEED);
+        Ok(Self { chains, figures })
+    }
+
+    fn area(&self) -> f64 {
+        self.figures
+            .get(Measure::Auc)
+            .map_or(0.0, |figure| figure.value)
+    }
+
+    fn table(&self, name: &str, searched: Option<&Searched>) -> Table {
+        let mut table = Table::new(&[
+            "reward model",
+            "area",
+            "95 %",
+            "first error F1",
+            "ECE",
+            "search right",
+            "95 %",
+            "tokens",
+        ]);
+        table.row(self.row(name, searched));
+        table
+    }
+
+    fn row(&self, name: &str, searched: Option<&Searched>) -> Vec<String> {
+        let figure = |of| self.figures.get(of);
+        let value = |of| figure(of).map_or("-".to_owned(), |figure| format!("{:.4}", figure.value));
+        let interval = figure(Measure::Auc).and_then(|figure| figure.interval);
+        let mut row = vec![
+            name.to_owned(),
+            value(Measure::Auc),
+            interval.map_or("-".to_owned(), |(low, high)| format!("{low:.4}-{high:.4}")),
+            figure(Measure::FirstErrorF1).map_or("-".to_owned(), |figure| percent(figure.value)),
+            value(Measure::EceMass),
+        ];
+        row.extend(match searched {
+            Some(searched) => [
+                percent(searched.right.mean),
+                printed::in_percent(searched.right),
+                format!("{:.0}", searched.tokens),
+            ],
+            None => [const { String::new() }; 3].map(|_| "-".to_owned()),
+        });
+        row
+    }
+
+    /// Returns the other model's area less this one's, with a paired interval over problems.
+    fn gain(&self, other: &Self) -> Option<Interval> {
+        let problems = self.chains.iter().map(|chain| chain.problem).max()? as usize + 1;
+        let area = |of: &Self, drawn: &[usize]| {
+            let mut times = vec![0_u32; problems];
+            for &problem in drawn {
+                times[problem] += 1;
+            }
+            let steps = of.chains.iter().flat_map(|chain| {
+                let weight = f64::from(times[chain.problem as usize]);
+                let scores = chain.scores.as_deref().unwrap_or_default();
+                let labels = chain.labels.iter().zip(scores);
+                labels.filter_map(move |(label, &score)| {
+                    let label = (*label)?;
+                    (label != 0.5 && weight > 0.0).then_some((score, label > 0.5, weight))
+                })
+            });
+            auc(steps).unwrap_or(0.5)
+        };
+        let difference = |drawn: &[usize]| area(other, drawn) - area(self, drawn);
+        let all: Vec<usize> = (0..problems).collect();
+        let (low, high) = bootstrap_of(problems, SEED, difference)?;
+        let mean = difference(&all);
+        Some(Interval { mean, low, high })
+    }
+}
+
+/// The answers of a search on the held-out problems.
+struct Searched {
+    right: Interval,
+    /// The mean number of tokens sampled for a problem.
+    tokens: f64,
+}
+
+fn search(
+    stages: &Stages,
+    name: &str,
+    args: &AdaptArgs,
+    prm: &Path,
+    problems: &Path,
+) -> Result<Searched, Failure> {
+    let run = stages.path(&format!("search-{name}.jsonl"));
+    let [problems, generator, prm, out] =
+        [problems, &args.generator, prm, &run].map(|path| path.display().to_string());
+    let format = format_of(prm.as_ref(), args.prm_format.as_deref())?;
+    let n = args.n.to_string();
+    let mut command = vec![
+        "solve",
+        &problems,
+        "--generator",
+        &generator,
+        "--prm",
+        &prm,
+        "--prm-format",
+        &format,
+        "-n",
+        &n,
+        "--out",
+        &out,
+        "--quiet",
+    ];
+    if run.exists() {
+        command.push("--resume");
+    }
+    stages.run(&format!("search-{name}"), &command)?;
+    let (_, records) = RunFile::read::<Record>(&run)?;
+    let right = records.iter().filter(|record| record.correct == Some(true));
+    let tokens: u64 = records
+        .iter()
+        .map(|record| record.ledger.generated_tokens)
+        .sum();
+    Ok(Searched {
+        right: beamgen::eval::metrics::share(right.count(), records.len())
+            .ok_or_else(|| Failure::Input(format!("{out}: has no problem: delete it")))?,
+        tokens: tokens as f64 / records.len().max(1) as f64,
+    })
+}
+
+/// Counts the lines of files.
+fn lines(files: &[impl AsRef<Path>]) -> Result<usize, Failure> {
+    let mut count = 0;
+    for file in files {
+        let text = fs::read_to_string(file).map_err(|error| failed(file.as_ref(), error))?;
+        count += text.lines().count();
+    }
+    Ok(count)
+}
+
+/// Copies the files of a checkpoint into the folder of --out.
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    create_folder(to)?;
+    let entries = fs::read_dir(from).map_err(|error| failed(from, error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(from, error))?;
+        if entry.path().is_file() {
+            let target = to.join(entry.file_name());
+            fs::copy(entry.path(), &target).map_err(|error| failed(&target, error))?;
+        }
+    }
+    Ok(())
+}
