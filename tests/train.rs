@@ -9,6 +9,17 @@ use crate::run::Ran;
 fn a_build_without_training_says_how_to_get_one() {
     for args in [
         &["train"][..],
+        &[
+            "adapt",
+            "--generator",
+            "bundled",
+            "--prm",
+            "x",
+            "--problems",
+            "x",
+            "--out",
+            "models",
+        ],
         &["train", "abacus", "--quick", "--out", "models"],
     ] {
         let place = Place::new();
@@ -377,5 +388,160 @@ mod built_in {
         place.write("problems.jsonl", r#"{"problem": "1 + 1?"}"#);
         rl(&place, "o", &[]).assert_refused("no answer", &["problems.jsonl", "answer"]);
         assert!(!place.path("o").exists());
+    }
+
+    const PRM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/prm");
+
+    fn problems(place: &Place, name: &str, count: &str, seed: &str) {
+        let args = ["problems", "--count", count, "--seed", seed];
+        let problems = place.run(&args);
+        place.write(name, problems.ok().stdout);
+    }
+
+    #[test]
+    fn a_reward_model_is_adapted_only_if_it_needs_it() {
+        let place = Place::new();
+        problems(&place, "p.jsonl", "24", "5");
+        let adapt = |out: &str, more: &[&str]| {
+            let args = [
+                "adapt",
+                "--generator",
+                GENERATOR,
+                "--prm",
+                PRM,
+                "--prm-format",
+                "step-token",
+                "--problems",
+                "p.jsonl",
+                "--checker",
+                "exact",
+                "--chains",
+                "2",
+                "-n",
+                "4",
+                "--out",
+                out,
+            ];
+            place.run(&[&args[..], more].concat())
+        };
+        // The bundled reward model knows the bundled generator.
+        let fit = adapt("fit", &["--area", "0.5"]);
+        let fit = fit.ok();
+        assert!(
+            fit.stdout.contains("No adaptation is needed"),
+            "{}",
+            fit.stdout
+        );
+        assert!(!place.path("fit/config.json").exists());
+
+        // No model reaches an area of 1.1: all problems are learnt from, 4, then 8, then the rest.
+        let all = adapt(
+            "all",
+            &[
+                "--area",
+                "1.1",
+                "--first",
+                "4",
+                "--prm-learning-rate",
+                "1e-6",
+            ],
+        );
+        let all = all.ok();
+        assert!(
+            all.stdout.contains("Area, adapted - --prm"),
+            "{}",
+            all.stdout
+        );
+        for file in [
+            "labelled-4.jsonl",
+            "labelled-12.jsonl",
+            "search-before.jsonl",
+            "search-after.jsonl",
+        ] {
+            assert!(place.path(&format!("all/work/{file}")).exists(), "{file}");
+        }
+        // At so small a rate nothing is proved, and nothing is written.
+        assert!(all.stdout.contains("Not written"), "{}", all.stdout);
+        assert!(!place.path("all/config.json").exists());
+        adapt("all", &[]).assert_refused("adapt", &["all", "--resume"]);
+        // What is done is not done again.
+        let again = adapt("all", &["--area", "1.1", "--first", "4", "--resume"]);
+        let again = again.ok();
+        assert!(!again.stderr.contains("$ beamgen"), "{}", again.stderr);
+        assert_eq!(again.stdout, all.stdout);
+    }
+
+    #[test]
+    fn a_reward_model_follows_the_policy_that_it_rewards() {
+        let place = Place::new();
+        problems(&place, "p.jsonl", "24", "6");
+        let args = [
+            "train",
+            "rl",
+            "--from",
+            GENERATOR,
+            "--problems",
+            "p.jsonl",
+            "--reward",
+            "prm",
+            "--prm",
+            PRM,
+            "--prm-format",
+            "step-token",
+            "--updates",
+            "3",
+            "--groups",
+            "4",
+            "--group",
+            "2",
+            "--samples",
+            "1",
+            "--evaluate-every",
+            "3",
+            "--checker",
+            "exact",
+            "--refresh-problems",
+            "4",
+            "--chains",
+            "2",
+            "--out",
+            "policy",
+        ];
+        let refresh =
+            |more: &[&str]| place.run(&[&args[..], &["--refresh-prm", "2"], more].concat());
+        refresh(&[]).ok();
+        let refreshed = |update: &str| {
+            place.path(&format!(
+                "policy/work/refresh/prm-{update}/model.safetensors"
+            ))
+        };
+        assert!(refreshed("2").exists() && !refreshed("3").exists());
+        assert!(place.path("policy/model.safetensors").exists());
+        let log = std::fs::read_to_string(place.path("policy/work/log.jsonl")).expect("the log");
+        let updates = log
+            .lines()
+            .filter(|line| line.contains("\"kl_reference\""))
+            .count();
+        assert_eq!(updates, 3, "{log}");
+
+        let outcome = [
+            "train",
+            "rl",
+            "--from",
+            GENERATOR,
+            "--problems",
+            "p.jsonl",
+            "--out",
+            "o",
+            "--refresh-prm",
+            "2",
+        ];
+        place
+            .run(&outcome)
+            .assert_refused("train rl", &["--refresh-prm", "--reward"]);
+        let bundled = [&outcome[..], &["--reward", "prm"]].concat();
+        place
+            .run(&bundled)
+            .assert_refused("train rl", &["--refresh-prm", "--prm DIR"]);
     }
 }

@@ -162,6 +162,17 @@ def test_a_step_that_is_held_up_is_told_with_its_score_so_far(solver: beamgen.So
     assert partly and all(paused[event.node] == event.text and 0 <= event.score <= 1 for event in partly)
 
 
+def test_values_by_rollouts_are_in_steps_and_nodes(solver: Solver) -> None:
+    result = solver.solve(PENS, n=4, m=2, rollouts=3)
+    valued = [node for node in result.tree or [] if node.value is not None]
+    assert valued and all(node.rating == node.value for node in valued)
+    completed = [node for node in valued if node.rollouts]
+    assert completed and all(len(node.rollouts or []) == 3 for node in completed)
+    assert any(node.is_rollout for node in result.tree or [])
+    # A vote needs no reward model.
+    assert result.ledger.scored_tokens == 0
+
+
 def test_no_event_comes_too_late_for_its_stream(solver: beamgen.Solver) -> None:
     for seed in range(100):
         *events, result = solver.stream(PENS, n=4, m=2, seed=seed)
