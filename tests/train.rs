@@ -464,7 +464,7 @@ mod built_in {
         assert!(all.stdout.contains("Not written"), "{}", all.stdout);
         assert!(!place.path("all/config.json").exists());
         adapt("all", &[]).assert_refused("adapt", &["all", "--resume"]);
-        // What is done is not done again.
+        // Finished stages are not run again.
         let again = adapt("all", &["--area", "1.1", "--first", "4", "--resume"]);
         let again = again.ok();
         assert!(!again.stderr.contains("$ beamgen"), "{}", again.stderr);

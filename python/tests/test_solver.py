@@ -162,7 +162,7 @@ def test_a_step_that_is_held_up_is_told_with_its_score_so_far(solver: beamgen.So
     assert partly and all(paused[event.node] == event.text and 0 <= event.score <= 1 for event in partly)
 
 
-def test_values_by_rollouts_are_in_steps_and_nodes(solver: Solver) -> None:
+def test_values_by_rollouts_are_in_steps_and_nodes(solver: beamgen.Solver) -> None:
     result = solver.solve(PENS, n=4, m=2, rollouts=3)
     valued = [node for node in result.tree or [] if node.value is not None]
     assert valued and all(node.rating == node.value for node in valued)
