@@ -163,8 +163,8 @@ pub mod scorer {
 pub mod strategy {
     pub use beamgen_search::strategy::*;
     pub use beamgen_search::{
-        ChainTree, ConfigError, Finish, Node, NodeId, PruneReason, Pruned, SearchConfig,
-        SearchError, State,
+        ChainTree, ConfigError, Finish, Node, NodeId, PruneReason, Pruned, RolloutValue,
+        RolloutsConfig, SearchConfig, SearchError, State,
     };
 }
 

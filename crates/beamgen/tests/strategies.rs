@@ -1,6 +1,6 @@
 //! Every strategy on the bundled pair: what the scripted tests of `search` hold, with real caches.
 
-use beamgen::strategy::Finish;
+use beamgen::strategy::{Finish, RolloutsConfig};
 use beamgen::{Config, Problem, ProblemResult, Solver, StrategyKind, bundled};
 
 fn sample(count: usize) -> Vec<Problem> {
@@ -9,19 +9,33 @@ fn sample(count: usize) -> Vec<Problem> {
     problems
 }
 
-/// N = 8, M = 4, each strategy, and those that can be combined with early rejection or speculation.
+/// N = 8, M = 4, each strategy, and some that can be combined with early rejection, speculation or
+/// rollouts. The scripted tests of `search` have all combinations.
 fn configs() -> Vec<Config> {
     let mut configs = Vec::new();
     for &strategy in StrategyKind::ALL {
-        for (early_rejection, speculate) in [(0, false), (11, false), (0, true), (11, true)] {
+        for (early_rejection, speculate, rollouts) in [
+            (0, false, 0),
+            (11, false, 0),
+            (0, true, 0),
+            (11, true, 0),
+            (0, false, 2),
+        ] {
             let mut config = Config::default();
             let search = &mut config.search;
             (search.n, search.m) = (8, 4);
             search.strategy = strategy;
             search.early_rejection = early_rejection;
             search.speculate = speculate;
+            search.rollouts = (rollouts > 0).then(|| RolloutsConfig {
+                count: rollouts,
+                weight: 0.5,
+                ..RolloutsConfig::default()
+            });
             search.speculative_rejection.memory_tokens = 400;
-            if config.check().is_ok() {
+            let is_plain = !speculate && rollouts == 0;
+            let some = [StrategyKind::BEAM, StrategyKind::DVTS, StrategyKind::MCTS];
+            if config.check().is_ok() && (is_plain || some.contains(&strategy)) {
                 configs.push(config);
             }
         }
@@ -45,8 +59,11 @@ fn solve(config: &Config, count: usize) -> Vec<ProblemResult> {
 
 fn name(config: &Config) -> String {
     let search = &config.search;
-    let (tau, ahead) = (search.early_rejection, search.speculate);
-    format!("{}, tau {tau}, ahead {ahead}", search.strategy)
+    let (tau, ahead, rollouts) = (search.early_rejection, search.speculate, search.rolls_out());
+    format!(
+        "{}, tau {tau}, ahead {ahead}, rollouts {rollouts}",
+        search.strategy
+    )
 }
 
 #[test]
@@ -55,11 +72,11 @@ fn the_same_chains_whatever_else_is_in_flight() {
         let in_flight = |count| {
             let mut config = config.clone();
             config.search.in_flight = count;
-            solve(&config, 5)
+            solve(&config, 4)
         };
-        let (alone, together) = (in_flight(1), in_flight(5));
+        let (alone, together) = (in_flight(1), in_flight(4));
         assert!(
-            alone.iter().filter(|r| r.answer.is_some()).count() >= 3,
+            alone.iter().filter(|r| r.answer.is_some()).count() >= 2,
             "{}",
             name(&config)
         );
@@ -94,7 +111,10 @@ fn steps_written_ahead_change_no_bit() {
 
 #[test]
 fn never_a_token_above_the_budget() {
-    for mut config in configs() {
+    for mut config in configs()
+        .into_iter()
+        .filter(|config| !config.search.rolls_out())
+    {
         for budget in [40, 250] {
             config.search.budget_tokens = budget;
             for result in solve(&config, 3) {
@@ -150,11 +170,11 @@ const PROBLEMS: usize = 4;
 #[test]
 fn the_same_chains_whatever_the_memory() {
     let (mut short, mut whole, mut again) = (0, 0, 0);
-    // Half of the sizes for each, in turn; the scripted test of `search` has all of them.
+    // A third of the sizes for each, in turn; the scripted test of `search` has all of them.
     let sizes = [300, 600, 900, 1200, 2000, 3000];
     for (turn, config) in configs().into_iter().enumerate() {
         let roomy = solve_within(&config, 1 << 30, PROBLEMS);
-        for &tokens in sizes.iter().skip(turn % 2).step_by(2) {
+        for &tokens in sizes.iter().skip(turn % 3).step_by(3) {
             let bytes = budget(tokens);
             let tight = solve_within(&config, bytes, PROBLEMS);
             let alone = solve_within(&config, bytes, 1);
