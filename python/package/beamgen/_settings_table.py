@@ -35,6 +35,8 @@ class _Search(TypedDict, total=False):
     """Stop a majority vote as soon as it is decided."""
     early_rejection: int | None
     """Score each step after TAU tokens, and reject the worst steps there."""
+    rollouts: int | None
+    """Complete each new step K times, and score its chain by how many completions agree with the vote."""
     speculate: bool | None
     """Continue chains whose step is finished while slower chains of the round still write theirs."""
     seed: int | None
