@@ -95,9 +95,10 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     let twins = place.run(&["problems", "--count", "4", "--twins"]).ok();
     place.write("twins.jsonl", twins.stdout);
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 12] = [
+    let runs: [&[&str]; 13] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
+        &["--limit", "4", "--tree", "--rollouts", "2", "-n", "4"],
         &["--limit", "1", "--set", guess],
         &["--limit", "4", "--threshold", "1"],
         &["doubtful.jsonl"],

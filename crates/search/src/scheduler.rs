@@ -16,6 +16,7 @@ mod scoring;
 mod speculative;
 mod stating;
 mod steps;
+mod values;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -8,7 +8,7 @@ use super::Context;
 use super::budget::TokenBudget;
 use super::contents::{ContentId, Contents};
 use super::policy::{Policy, Votes};
-use super::rollouts::Rollouts;
+use super::values::Rollouts;
 use crate::config::SearchConfig;
 use crate::error::{ConfigError, GenError, ScoreError, SearchError};
 use crate::generator::{ChainId, StepOutput};
