@@ -1,6 +1,6 @@
 //! `beamgen train rl --refresh-prm`: a reward model that follows the policy.
 //!
-//! The run pauses after every so many updates. Chains of the policy are labelled, the reward model is
+//! The run pauses after every `--refresh-prm` updates. Chains of the policy are labelled, the reward model is
 //! trained further on them and on older ones, and the run resumes with the new reward model.
 
 use std::path::{Path, PathBuf};

@@ -108,11 +108,13 @@ fn build(config: &SearchConfig, has_scorer: bool) -> Box<dyn Strategy> {
         return Box::new(AdaptiveN::of(config));
     }
     let rolls_out = config.rolls_out();
-    let scoring = match has_scorer && config.uses_scores() {
-        false => Scoring::Never,
+    let scoring = if !(has_scorer && config.uses_scores()) {
+        Scoring::Never
+    } else if rolls_out {
         // The scores of steps are mixed with the values of their rollouts.
-        true if rolls_out => Scoring::EveryStep,
-        true => Scoring::OnDemand,
+        Scoring::EveryStep
+    } else {
+        Scoring::OnDemand
     };
     // In rounds, a token budget lets as many chains continue as it can bring to their end.
     let in_rounds = config.consensus || config.budget_tokens > 0 || rolls_out;

@@ -18,8 +18,8 @@ pub struct BeamConfig {
     /// The number of slots that the copies of a text may hold.
     #[serde(skip_serializing_if = "is_default")]
     pub copies: Copies,
-    /// With early rejection in a beam: a step is rejected only if its beginning scores so many
-    /// logits below the last slot ([`logits_below`]); 0: every step without a slot is rejected.
+    /// The distance below the last slot, in logits ([`logits_below`]), from which early rejection in
+    /// a beam rejects a step by its beginning; 0: every step without a slot is rejected.
     #[serde(skip_serializing_if = "is_default")]
     pub margin: f32,
 }
