@@ -71,12 +71,13 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
     let (mut data, mut taken, mut take) = (Vec::new(), 0, args.first);
     let (mut new, mut prm);
     loop {
-        let next: Vec<Problem> = train
-            .iter()
-            .skip(taken)
-            .take(take - taken)
-            .cloned()
-            .collect();
+        // A rest of less than half is not worth a training run of its own.
+        let until = if train.len() < take + take / 2 {
+            train.len()
+        } else {
+            take
+        };
+        let next: Vec<Problem> = train[taken..until].to_vec();
         taken += next.len();
         let name = taken.to_string();
         let problems = stages.problems(&format!("problems-{name}.jsonl"), &next)?;
