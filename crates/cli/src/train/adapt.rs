@@ -208,26 +208,36 @@ impl Quality {
         row
     }
 
+    /// Returns the score of each labelled step, whether the step is right, and its problem, in rising
+    /// order of scores.
+    fn ranked(&self) -> Vec<(f32, bool, usize)> {
+        let steps = self.chains.iter().flat_map(|chain| {
+            let scores = chain.scores.as_deref().unwrap_or_default();
+            let labels = chain.labels.iter().zip(scores);
+            labels.filter_map(|(label, &score)| {
+                let label = label.filter(|label| *label != 0.5)?;
+                Some((score, label > 0.5, chain.problem as usize))
+            })
+        });
+        let mut steps: Vec<(f32, bool, usize)> = steps.collect();
+        steps.sort_by(|a, b| a.0.total_cmp(&b.0));
+        steps
+    }
+
     /// Returns the other model's area less this one's, with a paired interval over problems.
     fn gain(&self, other: &Self) -> Option<Interval> {
         let problems = self.chains.iter().map(|chain| chain.problem).max()? as usize + 1;
-        let area = |of: &Self, drawn: &[usize]| {
+        let [old, new] = [self, other].map(Self::ranked);
+        let area = |steps: &[(f32, bool, usize)], drawn: &[usize]| {
             let mut times = vec![0_u32; problems];
             for &problem in drawn {
                 times[problem] += 1;
             }
-            let steps = of.chains.iter().flat_map(|chain| {
-                let weight = f64::from(times[chain.problem as usize]);
-                let scores = chain.scores.as_deref().unwrap_or_default();
-                let labels = chain.labels.iter().zip(scores);
-                labels.filter_map(move |(label, &score)| {
-                    let label = (*label)?;
-                    (label != 0.5 && weight > 0.0).then_some((score, label > 0.5, weight))
-                })
-            });
-            auc(steps).unwrap_or(0.5)
+            let steps = steps.iter();
+            auc(steps.map(|&(score, right, problem)| (score, right, f64::from(times[problem]))))
+                .unwrap_or(0.5)
         };
-        let difference = |drawn: &[usize]| area(other, drawn) - area(self, drawn);
+        let difference = |drawn: &[usize]| area(&new, drawn) - area(&old, drawn);
         let all: Vec<usize> = (0..problems).collect();
         let (low, high) = bootstrap_of(problems, SEED, difference)?;
         let mean = difference(&all);
@@ -308,4 +318,39 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quality(scores: [[f32; 2]; 3]) -> Quality {
+        let chains = scores
+            .into_iter()
+            .zip(0..)
+            .map(|(scores, problem)| ScoredChain {
+                problem,
+                labels: vec![Some(1.0), Some(0.0)],
+                scores: Some(scores.to_vec()),
+                lengths: vec![1, 1],
+                ..ScoredChain::default()
+            });
+        let chains: Vec<ScoredChain> = chains.collect();
+        let figures = measure(&chains, 0.5, SEED);
+        Quality { chains, figures }
+    }
+
+    #[test]
+    fn the_gain_is_the_difference_of_the_areas() {
+        // In the first chain the wrong step scores higher, then the right one.
+        let old = quality([[0.4, 0.5], [0.9, 0.1], [0.6, 0.2]]);
+        let new = quality([[0.6, 0.5], [0.9, 0.1], [0.6, 0.2]]);
+        let gain = old.gain(&new).unwrap();
+        assert!(
+            (gain.mean - (new.area() - old.area())).abs() < 1e-12,
+            "{gain:?}"
+        );
+        assert!(gain.mean > 0.1 && gain.low <= gain.mean && gain.mean <= gain.high);
+        assert_eq!(old.gain(&old).unwrap().mean, 0.0);
+    }
 }
