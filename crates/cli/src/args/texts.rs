@@ -281,7 +281,7 @@ Examples:
 The problems are split. Chains of the generator on the held-out ones are labelled and scored: if the area under the ROC \
 curve of their steps reaches --area, no adaptation is needed. Otherwise chains of the other problems are labelled, as many as \
 are needed, the reward model is trained further on them, and both are measured on the held-out problems. The new one is \
-written if it is better and the 95 % interval of the difference says so. Each step is a command of this program, which is \
+written if its area is larger, the 95 % interval of the difference says so, and a search with it is not right less often. Each step is a command of this program, which is \
 shown, and whose files are in OUT/work.";
 
 pub(super) const ABACUS: &str = "\

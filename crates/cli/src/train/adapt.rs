@@ -121,10 +121,22 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
             gain.mean, gain.low, gain.high
         )?;
     }
-    if gain.is_none_or(|gain| gain.low <= 0.0) {
+    // A larger area is no use if the search, which looks for the best steps, is right less often.
+    let loses = match &searched {
+        Some([before, after]) => after.right.mean < before.right.mean,
+        None => false,
+    };
+    let why = if gain.is_none_or(|gain| gain.low <= 0.0) {
+        Some("the adapted reward model is not proved better")
+    } else if loses {
+        Some("the search with the adapted reward model is right less often")
+    } else {
+        None
+    };
+    if let Some(why) = why {
         writeln!(
             out,
-            "Not written: the adapted reward model is not proved better. It is in {}.",
+            "Not written: {why}. It is in {}.",
             printable::line(&prm.display().to_string())
         )?;
         return Ok(());
