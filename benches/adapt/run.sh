@@ -17,6 +17,8 @@ problems test.jsonl --count "$TEST" --seed 73
 problems adapt.jsonl --count 400 --split train --seed 74
 
 rl() { # rl NAME SEED UPDATES MORE...
+  # A run killed before its first saved state begins again.
+  [ -e "$1/work/state.safetensors" ] || rm -rf "$1"
   stage "$1" "$beamgen" train rl --from "$generator" --problems train.jsonl --held-out-problems held-out.jsonl --out "$1" --seed "$2" \
     --updates "$3" --learning-rate "$RATE" --groups 32 --group 8 --max-chain-tokens 300 --patience 0 --algorithm dr-grpo \
     $(goes_on "$1/work/state.safetensors") "${@:4}"
