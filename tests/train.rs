@@ -434,7 +434,8 @@ mod built_in {
         );
         assert!(!place.path("fit/config.json").exists());
 
-        // No model reaches an area of 1.1: 4 problems are learnt from, then 8, then all.
+        // No model reaches an area of 1.1: 4 problems are learnt from, then 8, then all. At so high a rate
+        // the reward model gets worse, so that the areas differ.
         let all = adapt(
             "all",
             &[
@@ -443,7 +444,7 @@ mod built_in {
                 "--first",
                 "4",
                 "--prm-learning-rate",
-                "1e-3",
+                "0.02",
             ],
         );
         let all = all.ok();

@@ -18,7 +18,6 @@ use super::stages::{Stages, format_of};
 use crate::args::AdaptArgs;
 use crate::failure::{Failure, refuse};
 use crate::printable;
-use crate::printed;
 use crate::settings;
 use crate::table::{Table, counted, percent};
 use crate::watch::Shown;
@@ -212,7 +211,11 @@ impl Quality {
         row.extend(match searched {
             Some(searched) => [
                 percent(searched.right.mean),
-                printed::in_percent(searched.right),
+                format!(
+                    "{:.1}-{:.1}",
+                    100.0 * searched.right.low,
+                    100.0 * searched.right.high
+                ),
                 format!("{:.0}", searched.tokens),
             ],
             None => [const { String::new() }; 3].map(|_| "-".to_owned()),
