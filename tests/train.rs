@@ -479,7 +479,7 @@ mod built_in {
         let again = adapt("all", &["--area", "1.1", "--first", "4", "--resume"]);
         let again = again.ok();
         assert!(!again.stderr.contains("$ beamgen"), "{}", again.stderr);
-        assert_eq!(again.stdout, all.stdout);
+        assert!(all.stdout.ends_with(&again.stdout), "{}", again.stdout);
     }
 
     #[test]
