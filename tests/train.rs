@@ -535,6 +535,26 @@ mod built_in {
             .count();
         assert_eq!(updates, 3, "{log}");
 
+        // A run that was interrupted between two refreshments goes the same way.
+        let resumed = |more: &[&str]| {
+            let mut args = args.to_vec();
+            *args.last_mut().expect("a folder") = "resumed";
+            place.run(&[&args[..], &["--refresh-prm", "2"], more].concat())
+        };
+        resumed(&["--stop-after", "1"]).ok();
+        resumed(&["--resume"]).ok();
+        let weights = |name: &str| std::fs::read(place.path(name)).expect("weights");
+        assert!(
+            place
+                .path("resumed/work/refresh/prm-2/model.safetensors")
+                .exists()
+        );
+        assert!(!place.path("resumed/work/refresh/prm-3").exists());
+        assert_eq!(
+            weights("policy/model.safetensors"),
+            weights("resumed/model.safetensors")
+        );
+
         let outcome = [
             "train",
             "rl",

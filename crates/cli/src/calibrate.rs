@@ -250,8 +250,8 @@ fn show_margin(out: &mut dyn Write, json: bool, runs: &Runs) -> Result<(), Failu
     match margin {
         Some(margin) => writeln!(
             out,
-            "early rejection: of {steps} below the last slot, {} lie {:.2} logits or more below it, of which {} reached a slot (less than 5 %): use search.beam.margin = {:.2}",
-            margin.steps, margin.logits, margin.kept, margin.logits
+            "early rejection: of {steps} below the last slot, {} lie {} logits or more below it, of which {} reached a slot (less than 5 %): use search.beam.margin = {}",
+            margin.steps, margin.logits as f32, margin.kept, margin.logits as f32
         )?,
         None => writeln!(
             out,

@@ -56,6 +56,7 @@ fn job(out: &Path, recipe: Recipe) -> Job {
         float32: true,
         resume: false,
         stop_after: None,
+        pause_at: None,
     }
 }
 

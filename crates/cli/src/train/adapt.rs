@@ -4,17 +4,16 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use beamgen::eval::metrics::{Interval, bootstrap_of};
+use beamgen::Problem;
+use beamgen::eval::metrics::{self, Interval, bootstrap_of};
 use beamgen::eval::quality::{Figures, Measure, ScoredChain, auc, measure};
 use beamgen::eval::{Record, RunFile};
-use beamgen::scorer::ScorerKind;
-use beamgen::{Config, Problem};
-use beamgen_labels::{LabelRule, RolloutLabel};
+use beamgen_labels::LabelRule;
 use beamgen_measure::eval_prm;
 use beamgen_train::rl::hold_out;
 
 use super::numbers::share;
-use super::stages::{Stages, format_of};
+use super::stages::{Stages, format_of, reward_model};
 use crate::args::AdaptArgs;
 use crate::failure::{Failure, refuse};
 use crate::printable;
@@ -157,19 +156,10 @@ struct Quality {
 
 impl Quality {
     fn of(prm: &Path, format: &str, labelled: &Path) -> Result<Self, Failure> {
-        let mut config = Config::default();
-        config.models.prm = Some(prm.to_owned());
-        config.models.prm_format = Some(format.to_owned());
-        config.models.scorer = ScorerKind::Prm;
-        config.resolve_words();
-        let rule = LabelRule {
-            rollouts: RolloutLabel::Hard,
-            ..LabelRule::default()
-        };
-        let sets = eval_prm::open(&[labelled], None, &rule)?;
+        let sets = eval_prm::open(&[labelled], None, &LabelRule::default())?;
         let texts = sets.iter().flat_map(|set| &set.chains);
         let texts: Vec<String> = texts.map(|chain| chain.problem.clone()).collect();
-        let mut model = settings::reward_model(config, texts.iter())?;
+        let mut model = reward_model(prm, format, texts.iter())?;
         let rows = eval_prm::score(&mut *model, sets, false, &mut Shown::default())?;
         let chains: Vec<ScoredChain> = rows.sets.into_iter().flatten().collect();
         let figures = measure(&chains, 0.5, SEED);
@@ -218,7 +208,7 @@ impl Quality {
                 ),
                 format!("{:.0}", searched.tokens),
             ],
-            None => [const { String::new() }; 3].map(|_| "-".to_owned()),
+            None => ["-"; 3].map(str::to_owned),
         });
         row
     }
@@ -305,7 +295,7 @@ fn search(
         .map(|record| record.ledger.generated_tokens)
         .sum();
     Ok(Searched {
-        right: beamgen::eval::metrics::share(right.count(), records.len())
+        right: metrics::share(right.count(), records.len())
             .ok_or_else(|| Failure::Input(format!("{out}: has no problem: delete it")))?,
         tokens: tokens as f64 / records.len().max(1) as f64,
     })

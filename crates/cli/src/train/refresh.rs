@@ -5,16 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen::scorer::{Scorer, ScorerKind};
-use beamgen::{Config, Problem};
+use beamgen::Problem;
 use beamgen_train::rl::{self, Ended, Event, Job, Reward};
 
 use super::failure;
-use super::stages::{Stages, format_of};
+use super::stages::{Stages, format_of, reward_model};
 use crate::args::RlArgs;
 use crate::failure::{Failure, refuse};
 use crate::output;
-use crate::settings;
 
 /// Refuses flags that leave nothing to refresh.
 pub(super) fn check(args: &RlArgs, reward: Reward) -> Result<(), Failure> {
@@ -51,23 +49,25 @@ pub(super) fn run(
         prm = stages.path(&format!("prm-{updates}"));
         data.push(stages.path(&format!("labelled-{updates}.jsonl")));
     }
-    let last = job.stop_after.map_or(usize::MAX, |count| updates + count);
+    let mut left = job.stop_after;
     loop {
-        let until = (updates + args.refresh_prm).min(last);
-        job.stop_after = Some(until - updates);
-        let mut scorer = load(&prm, &format, &job.problems)?;
-        let mut reached = updates;
+        // Counted from the start of the run: an interrupted one may be between two refreshments, or
+        // at one that was not made.
+        job.pause_at = Some(updates + args.refresh_prm);
+        job.stop_after = left;
+        let texts = job.problems.iter().map(Problem::with_context);
+        let mut scorer = reward_model(&prm, &format, texts)?;
+        let mut done = 0;
         let ended = rl::run(&job, Some(&mut *scorer), &mut |event| {
-            if let Event::Update(update) = &event {
-                reached = update.update;
-            }
+            done += usize::from(matches!(event, Event::Update(_)));
             show(&event);
         })
         .map_err(failure)?;
-        if ended != Ended::Paused || until == last {
+        left = left.map(|left| left.saturating_sub(done));
+        if ended != Ended::Paused || left == Some(0) {
             return Ok(ended);
         }
-        updates = reached.max(until);
+        updates += args.refresh_prm;
         job.resume = true;
         let name = updates.to_string();
         output::note(format_args!(
@@ -96,13 +96,4 @@ fn problems(all: &[Problem], refreshment: usize, count: usize) -> Vec<Problem> {
             ..all[at % all.len()].clone()
         })
         .collect()
-}
-
-fn load(prm: &Path, format: &str, problems: &[Problem]) -> Result<Box<dyn Scorer + Send>, Failure> {
-    let mut config = Config::default();
-    config.models.prm = Some(prm.to_owned());
-    config.models.prm_format = Some(format.to_owned());
-    config.models.scorer = ScorerKind::Prm;
-    config.resolve_words();
-    settings::reward_model(config, problems.iter().map(Problem::with_context))
 }

@@ -43,6 +43,7 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
         float32: args.run.float32,
         resume: args.run.resume,
         stop_after: args.run.stop_after,
+        pause_at: None,
     };
     let mut display = Display::default();
     let ended = if args.refresh_prm > 0 {

@@ -4,12 +4,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use beamgen::Problem;
+use beamgen::scorer::{Scorer, ScorerKind};
+use beamgen::{Config, Problem};
 use serde_json::json;
 
 use crate::args::{self, RefreshFlags};
 use crate::failure::{Failure, refuse};
 use crate::output;
+use crate::settings;
 use crate::write::{create_folder, failed};
 
 /// A folder of intermediate files. A command whose result is there is not run again.
@@ -178,4 +180,18 @@ pub(super) fn format_of(prm: &Path, given: Option<&str>) -> Result<String, Failu
         "{}: has no prm.toml, so its format is unknown: name it with --prm-format",
         prm.display()
     ))
+}
+
+/// Loads a reward model of this format; `problems` are the texts that it will read.
+pub(super) fn reward_model(
+    prm: &Path,
+    format: &str,
+    problems: impl Iterator<Item = impl AsRef<str>>,
+) -> Result<Box<dyn Scorer + Send>, Failure> {
+    let mut config = Config::default();
+    config.models.prm = Some(prm.to_owned());
+    config.models.prm_format = Some(format.to_owned());
+    config.models.scorer = ScorerKind::Prm;
+    config.resolve_words();
+    settings::reward_model(config, problems)
 }

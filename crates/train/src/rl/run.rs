@@ -45,6 +45,8 @@ pub struct Job {
     pub resume: bool,
     /// The number of updates of this call, after which the state is saved; `None` means all remaining.
     pub stop_after: Option<usize>,
+    /// The update, counted from the start of the run, after which the call pauses; `None` means the last.
+    pub pause_at: Option<usize>,
 }
 
 /// The reason why a call of [`run`] returned.
@@ -172,7 +174,7 @@ pub fn run(
         log,
         report,
     };
-    let ended = run.updates(job.stop_after)?;
+    let ended = run.updates(job)?;
     if ended == Ended::Paused {
         return Ok(ended);
     }
@@ -281,10 +283,11 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn updates(&mut self, stop_after: Option<usize>) -> Result<Ended> {
+    fn updates(&mut self, job: &Job) -> Result<Ended> {
         let first = self.state.updates;
         let total = self.recipe.updates;
-        let last = stop_after.map_or(total, |n| total.min(first + n));
+        let last = job.stop_after.map_or(total, |n| total.min(first + n));
+        let last = job.pause_at.map_or(last, |update| last.min(update));
         let mut saved = Instant::now();
         // The policy before training is measured too, since no update may improve it.
         if first == 0 {
