@@ -179,13 +179,27 @@ fn causes(html: &mut String, failures: &[Failures]) {
     for of in failures {
         let _ = writeln!(
             html,
-            "<li><b>{}</b> {}. <span class=\"dim\">{}.</span></li>",
+            "<li><b>{}</b> {}: <span class=\"dim\">{}</span></li>",
             of.ids.len(),
             escaped(of.words),
-            escaped(of.advice)
+            with_code(of.advice)
         );
     }
     html.push_str("</ul>\n");
+}
+
+/// Returns the text as HTML, in which words between backticks are code.
+fn with_code(text: &str) -> String {
+    let mut html = String::new();
+    for (i, part) in text.split('`').enumerate() {
+        let part = escaped(part);
+        if i % 2 == 1 {
+            let _ = write!(html, "<code>{part}</code>");
+        } else {
+            html.push_str(&part);
+        }
+    }
+    html
 }
 
 fn settings(html: &mut String, header: &RunHeader) {
@@ -203,5 +217,29 @@ fn settings(html: &mut String, header: &RunHeader) {
             "<details class=\"settings\"><summary>Settings of the run</summary><pre tabindex=\"0\">{}</pre></details>",
             escaped(&text)
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failures::Cause;
+
+    #[test]
+    fn causes_have_their_commands_as_code() {
+        let mut html = String::new();
+        let failures = [Failures {
+            cause: Cause::Choice,
+            words: "a < b",
+            advice: "try `beamgen bench`, or more",
+            ids: vec!["p".to_owned()],
+        }];
+        causes(&mut html, &failures);
+        assert!(html.contains("<h2>Why 1 problem failed</h2>"), "{html}");
+        let line = "<li><b>1</b> a &lt; b: <span class=\"dim\">try <code>beamgen bench</code>, or more</span></li>";
+        assert!(html.contains(line), "{html}");
+        html.clear();
+        causes(&mut html, &[]);
+        assert_eq!(html, "");
     }
 }

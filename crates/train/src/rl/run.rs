@@ -112,20 +112,10 @@ pub fn run(
             None => "this reward needs scores of steps: give a reward model".into(),
         }));
     }
-    let checkpoint = job.from.clone();
-    let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
-    let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
-    tokenizer.check(&config)?;
-    let context = config.max_position_embeddings;
-    let trained = recipe.training.train;
-    let mut decoder = Decoder::load(config.clone(), &weights, trained, true, context)?;
-    if let Some(lora) = trained.lora {
-        decoder.adapt(lora, recipe.training.seed)?;
-    }
-    let decoder = decoder;
-    // The head may have more rows than the tokenizer has tokens. The extra rows cannot be sampled.
-    let vocab = tokenizer.len().min(config.vocab_size);
-    let mut policy = Policy::new(&decoder, &weights, tokenizer, recipe.writing())?;
+    let opened = Opened::new(job)?;
+    let (decoder, weights) = (&opened.decoder, &opened.weights);
+    let tokenizer = Arc::clone(&opened.tokenizer);
+    let mut policy = Policy::new(decoder, weights, tokenizer, recipe.writing())?;
     let held_out = fitting(&mut policy, &job.held_out, "held-out problems", report)?;
     // A problem in both sets would be memorised, and the accuracy would measure memory.
     let problems = apart(&job.problems, &held_out, report);
@@ -133,7 +123,7 @@ pub fn run(
 
     let folder = job.out.join("work");
     create_folder(&folder)?;
-    let identity = Identity::of(job, &weights);
+    let identity = Identity::of(job, weights);
     work::claim(
         &folder.join("run.json"),
         &identity,
@@ -149,20 +139,18 @@ pub fn run(
 
     // The reference is the checkpoint's policy, so the engine is made before `restore` changes the weights.
     let reference = policy.engine()?;
-    let (_, for_frozen) = ModelConfig::load_with_weights(checkpoint.clone())?;
-    let training = &recipe.training;
-    let mut learner = Learner::new(&decoder, &config, for_frozen, vocab, training)?;
+    let mut learner = opened.learner(job)?;
     let files = Files::in_folder(&folder);
-    let state = files.restore(&decoder, &mut learner.optimizer)?;
+    let state = files.restore(decoder, &mut learner.optimizer)?;
     // The engine still has the weights of the checkpoint.
     if state.is_some() {
-        policy.follow(&decoder)?;
+        policy.follow(decoder)?;
     }
     let log = Log::open(&folder, state.as_ref().map(|state| state.updates))?;
     let state = state.unwrap_or_default();
     let mut run = Run {
         recipe,
-        decoder: &decoder,
+        decoder,
         learner,
         policy,
         reference,
@@ -178,10 +166,10 @@ pub fn run(
     if ended == Ended::Paused {
         return Ok(ended);
     }
-    run.files.take_best(&decoder)?;
+    run.files.take_best(decoder)?;
     let dtype = if job.float32 { DType::F32 } else { DType::BF16 };
     let kind = export::Kind::generator(dtype);
-    export::save(&decoder, &checkpoint, &weights, &kind, &job.out)?;
+    export::save(decoder, &job.from, weights, &kind, &job.out)?;
     Ok(ended)
 }
 
@@ -190,27 +178,52 @@ pub fn run(
 /// # Errors
 /// The job has no saved state, or a file cannot be read or written.
 pub fn write_policy(job: &Job, out: &Path) -> Result<()> {
-    let checkpoint = job.from.clone();
-    let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
-    let (_, for_frozen) = ModelConfig::load_with_weights(checkpoint.clone())?;
-    let training = &job.recipe.training;
-    let context = config.max_position_embeddings;
-    let mut decoder = Decoder::load(config.clone(), &weights, training.train, true, context)?;
-    if let Some(lora) = training.train.lora {
-        decoder.adapt(lora, training.seed)?;
-    }
-    let vocab = Tokenizer::load(checkpoint.clone())?
-        .len()
-        .min(config.vocab_size);
-    let mut learner = Learner::new(&decoder, &config, for_frozen, vocab, training)?;
+    let opened = Opened::new(job)?;
+    let mut learner = opened.learner(job)?;
     let files = Files::in_folder(&job.out.join("work"));
-    let state = files.restore(&decoder, &mut learner.optimizer)?;
+    let state = files.restore(&opened.decoder, &mut learner.optimizer)?;
     if state.is_none() {
         let what = format!("{}: has no saved state", job.out.display());
         return Err(Error::Config(what));
     }
     let kind = export::Kind::generator(DType::F32);
-    export::save(&decoder, &checkpoint, &weights, &kind, out)
+    export::save(&opened.decoder, &job.from, &opened.weights, &kind, out)
+}
+
+/// The checkpoint that a job starts from.
+struct Opened {
+    config: ModelConfig,
+    weights: Weights,
+    tokenizer: Arc<Tokenizer>,
+    decoder: Decoder,
+}
+
+impl Opened {
+    fn new(job: &Job) -> Result<Self> {
+        let (config, weights) = ModelConfig::load_with_weights(job.from.clone())?;
+        let tokenizer = Arc::new(Tokenizer::load(job.from.clone())?);
+        tokenizer.check(&config)?;
+        let training = &job.recipe.training;
+        let context = config.max_position_embeddings;
+        let mut decoder = Decoder::load(config.clone(), &weights, training.train, true, context)?;
+        if let Some(lora) = training.train.lora {
+            decoder.adapt(lora, training.seed)?;
+        }
+        Ok(Self {
+            config,
+            weights,
+            tokenizer,
+            decoder,
+        })
+    }
+
+    fn learner(&self, job: &Job) -> Result<Learner<'_>> {
+        let (_, for_frozen) = ModelConfig::load_with_weights(job.from.clone())?;
+        // The head may have more rows than the tokenizer has tokens. The extra rows cannot be sampled.
+        let vocab = self.tokenizer.len().min(self.config.vocab_size);
+        let training = &job.recipe.training;
+        Learner::new(&self.decoder, &self.config, for_frozen, vocab, training)
+    }
 }
 
 /// Returns the problems whose text is not among the held-out ones, and reports the number left out.
