@@ -272,12 +272,14 @@ mod built_in {
         let chain = r#"{"problem": "1 + 1?", "steps": [{"text": "2", "right": true}]}"#;
         place.write("data.jsonl", chain);
         for (format, what) in [
-            ("implicit-prm", "log-ratio"),
             ("qwen2.5-math-prm", "<extra_0>"),
             ("mine", "invalid PRM format"),
         ] {
             reward(&place, "prm", "o", &["--prm-format", format]).assert_refused(format, &[what]);
         }
+        let reference = ["--prm-reference", "bundled"];
+        reward(&place, "prm", "o", &reference)
+            .assert_refused("a reference", &["reads no reference"]);
         let wide = ["--train", "lora=99999999999"];
         reward(&place, "prm", "o", &wide).assert_refused("a wide adapter", &["smallest matrix"]);
         reward(&place, "orm", "o", &[])
@@ -574,5 +576,85 @@ mod built_in {
         place
             .run(&bundled)
             .assert_refused("train rl", &["--refresh-prm", "--prm DIR"]);
+    }
+
+    #[test]
+    fn an_implicit_reward_learns_from_the_outcomes_of_the_policy() {
+        let place = Place::new();
+        problems(&place, "p.jsonl", "24", "6");
+        let format = "normaliser = \"sigmoid\"\n[step]\ntext = \"{{ step }}\\n\"\n[head.log-ratio]\nbeta = 0.05\n";
+        place.write("implicit.toml", format);
+        let label = [
+            "label",
+            "p.jsonl",
+            "--chains",
+            "2",
+            "--rollouts",
+            "0",
+            "--temperature",
+            "1",
+        ];
+        place
+            .run(&[&label[..], &["--out", "data.jsonl"]].concat())
+            .ok();
+        let ratio = ["--prm-format", "implicit.toml", "--learning-rate", "1e-3"];
+        reward(&place, "orm", "implicit", &ratio).ok();
+        let args = [
+            "train",
+            "rl",
+            "--from",
+            GENERATOR,
+            "--problems",
+            "p.jsonl",
+            "--reward",
+            "both",
+            "--prm",
+            "implicit",
+            "--prm-reference",
+            GENERATOR,
+            "--refresh-prm",
+            "1",
+            "--updates",
+            "2",
+            "--groups",
+            "4",
+            "--group",
+            "2",
+            "--samples",
+            "1",
+            "--evaluate-every",
+            "2",
+            "--refresh-problems",
+            "8",
+            "--chains",
+            "2",
+            "--out",
+            "policy",
+        ];
+        let ran = place.run(&args).ok();
+        assert!(ran.stderr.contains("$ beamgen train orm"), "{}", ran.stderr);
+        let labelled = place.path("policy/work/refresh/labelled-1.jsonl");
+        let labelled = std::fs::read_to_string(labelled).expect("chains");
+        // Equal chains of a problem count once.
+        assert!((8..=16).contains(&labelled.lines().count()), "{labelled}");
+        for line in labelled.lines() {
+            assert!(
+                line.contains("\"outcome\":") && !line.contains("\"right\":"),
+                "{line}"
+            );
+        }
+        let prm = place.path("policy/work/refresh/prm-1");
+        let weights = |folder: &std::path::Path| std::fs::read(folder.join("model.safetensors"));
+        assert_ne!(
+            weights(&prm).expect("weights"),
+            weights(&place.path("implicit")).expect("weights")
+        );
+        let prm = prm.to_str().expect("a path");
+        let solve = ["solve", "p.jsonl", "--limit", "2", "-n", "4", "--prm", prm];
+        let solved = place.run(&[&solve[..], &["--prm-reference", GENERATOR]].concat());
+        solved.ok();
+        place
+            .run(&[&args[..], &["--checker", "exact"]].concat())
+            .assert_refused("train rl", &["--checker", "--prm-reference"]);
     }
 }

@@ -17,6 +17,8 @@ pub struct Written {
     pub tokens: Vec<u32>,
     /// Index of the token at which each step's score is read.
     pub read_at: Vec<usize>,
+    /// Index of the first token of each step.
+    pub starts: Vec<usize>,
 }
 
 impl ChainWriter {
@@ -38,8 +40,10 @@ impl ChainWriter {
         let mut written = Written {
             tokens,
             read_at: Vec::new(),
+            starts: Vec::new(),
         };
         for (i, step) in steps_of(steps).iter().enumerate() {
+            written.starts.push(written.tokens.len());
             let read = self.append(&prompt, step, i + 1, &mut written.tokens)?;
             written.read_at.push(read);
         }

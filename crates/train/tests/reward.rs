@@ -9,7 +9,7 @@ use beamgen_engine::{
     Checkpoint, EngineConfig, ModelConfig, ThreadPool, Tokenizer, WeightType, Weights,
 };
 use beamgen_labels::LabelRule;
-use beamgen_prm::{ChainWriter, HeadSpec, PrmSpec, RewardModel};
+use beamgen_prm::{Body, ChainWriter, HeadSpec, LogRatio, PrmSpec, RewardModel};
 use beamgen_train::candle_core::Var;
 use beamgen_train::tune::labelled::{Labels, Target};
 use beamgen_train::tune::{
@@ -118,6 +118,7 @@ fn losses(fixture: &Fixture, recipe: &Recipe) -> Vec<f64> {
     let what = Fit {
         recipe,
         head: Some(&fixture.head),
+        ratio: None,
         data: Data {
             examples: &fixture.read.examples,
             train: all.clone(),
@@ -283,6 +284,7 @@ fn job(family: &str, from: &str, name: &str, train: Trained, dir: &Path) -> Job 
             spec: Box::new(PrmSpec::named(family).unwrap()),
             labels: labels(Target::Process),
             head_warmup: 0.3,
+            reference: None,
         },
         from: Checkpoint::from(&folder(from)),
         data: labelled_file(name, dir),
@@ -320,10 +322,15 @@ fn with_begin_token(from: &Path, dir: &Path) -> PathBuf {
 }
 
 /// Returns the mean loss over the labels of [`labelled_file`], computed from the scores of the model in `folder`.
-fn loss_of_scores(folder: &Path, name: &str) -> f64 {
-    let checkpoint = Checkpoint::from(folder);
+fn loss_of_scores(
+    folder: &Path,
+    (spec, reference): (Option<PrmSpec>, Option<&Path>),
+    name: &str,
+) -> f64 {
+    let (checkpoint, reference) = (Checkpoint::from(folder), reference.map(Body::from));
     let config = EngineConfig::default();
-    let mut model = RewardModel::load(checkpoint, None, None, config, ThreadPool::new(1)).unwrap();
+    let pool = ThreadPool::new(1);
+    let mut model = RewardModel::load(checkpoint, spec, reference, config, pool).unwrap();
     let mut labels = [1.0, 0.0, 0.25].into_iter().cycle();
     let (mut sum, mut weights) = (0.0, 0.0);
     let expected = read_json(&self::folder(name).join("expected.json"));
@@ -371,7 +378,7 @@ fn what_is_written_scores_as_it_was_trained() {
             }
         });
         assert!(finished.unwrap());
-        let scored = loss_of_scores(job.from.path(), name);
+        let scored = loss_of_scores(job.from.path(), (None, None), name);
         // The outputs of frozen layers are stored in bf16, so the tolerance is larger.
         let tolerance = if train == Trained::ALL { 1e-4 } else { 1e-2 };
         let difference = (scored - first).abs();
@@ -380,6 +387,77 @@ fn what_is_written_scores_as_it_was_trained() {
             "{family} from {from}, {train:?}: {scored} against {first}"
         );
     }
+}
+
+/// Runs a job to its end and returns the loss of each update.
+fn all_losses(job: &Job) -> Vec<f64> {
+    let mut losses = Vec::new();
+    let finished = run(job, &mut |report| {
+        if let Report::Step { loss, .. } = report {
+            losses.push(loss);
+        }
+    });
+    assert!(finished.unwrap());
+    losses
+}
+
+#[test]
+fn a_log_ratio_is_trained_as_it_is_scored() {
+    let (family, name) = ("implicit-prm", "EurusPRM-Stage2");
+    let reference = folder("reference");
+    for train in [Trained::ALL, Trained::top(1)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut job = job(family, name, name, train, dir.path());
+        job.recipe.batch = 8;
+        let mut spec = PrmSpec::named(family).unwrap();
+        spec.head = HeadSpec::LogRatio(LogRatio { beta: 0.05 });
+        let Task::Reward {
+            spec: format,
+            reference: other,
+            ..
+        } = &mut job.task
+        else {
+            panic!("a reward model")
+        };
+        (**format, *other) = (spec.clone(), Some(Checkpoint::from(&reference)));
+        let losses = all_losses(&job);
+        let tolerance = if train == Trained::ALL { 1e-4 } else { 1e-2 };
+        let before = loss_of_scores(&folder(name), (Some(spec), Some(&reference)), name);
+        assert!(
+            (before - losses[0]).abs() < tolerance,
+            "{before} against {losses:?}"
+        );
+        let after = loss_of_scores(&job.out, (None, Some(&reference)), name);
+        assert!(
+            after < 0.9 * before && after < losses[5],
+            "{after} after {losses:?}"
+        );
+    }
+}
+
+#[test]
+fn a_log_ratio_starts_at_zero_and_learns_outcomes() {
+    let (family, name) = ("implicit-prm", "EurusPRM-Stage2");
+    let dir = tempfile::tempdir().unwrap();
+    let mut job = job(family, name, name, Trained::ALL, dir.path());
+    job.recipe.batch = 8;
+    let Task::Reward { labels, .. } = &mut job.task else {
+        panic!("a reward model")
+    };
+    labels.target = Target::Outcome;
+    // The checkpoint is its own reference, so the first log-odds are 0.
+    let losses = all_losses(&job);
+    assert!((losses[0] - 2f64.ln()).abs() < 1e-6, "{losses:?}");
+    assert!(losses[9] < 0.9 * losses[0], "{losses:?}");
+    let trl = "trl-token-classification";
+    let second = tempfile::tempdir().unwrap();
+    let mut other = self::job(trl, trl, trl, Trained::ALL, second.path());
+    let Task::Reward { reference, .. } = &mut other.task else {
+        panic!("a reward model")
+    };
+    *reference = Some(Checkpoint::from(&folder("reference")));
+    let error = run(&other, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("reads no reference model"), "{error}");
 }
 
 #[test]

@@ -77,6 +77,7 @@ fn losses(
         Fit {
             recipe,
             head: None,
+            ratio: None,
             data: Data {
                 examples,
                 train: (0..examples.len()).collect(),

@@ -18,6 +18,9 @@ pub(crate) struct AdaptArgs {
     /// Format of the reward model: a family or a TOML file [default: DIR/prm.toml]
     #[arg(long, value_name = "NAME|FILE")]
     pub prm_format: Option<String>,
+    /// Reference model of a log-ratio (implicit-prm), which learns from outcomes alone
+    #[arg(long, value_name = "MODEL")]
+    pub prm_reference: Option<PathBuf>,
     /// Problems with their answers, as for `beamgen solve`
     #[arg(long, value_name = "FILE")]
     pub problems: PathBuf,

@@ -82,6 +82,12 @@ pub(crate) struct RewardArgs {
         default_value = "trl-token-classification"
     )]
     pub prm_format: String,
+    /// Reference model of a log-ratio (implicit-prm); without it the checkpoint of --from
+    ///
+    /// `train orm` makes implicit rewards of steps from outcomes alone, as PRIME does: the log-ratio
+    /// of the whole chain learns its outcome, and the log-ratio of a step is its reward.
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub prm_reference: Option<PathBuf>,
     /// Read each alternative of a step as a chain of its own, too (PRM800K)
     #[arg(long)]
     pub alternatives: bool,
@@ -231,10 +237,14 @@ pub(crate) struct RlArgs {
     /// Format of the reward model: auto, a family or a TOML file [default: auto]
     #[arg(long, value_name = "NAME|FILE")]
     pub prm_format: Option<String>,
+    /// Reference model of a log-ratio (implicit-prm): a folder, a GGUF file or bundled
+    #[arg(long, value_name = "MODEL")]
+    pub prm_reference: Option<PathBuf>,
     /// Train the reward model further after every EVERY updates, on chains of the policy; 0: never
     ///
     /// The chains of --refresh-problems problems are labelled as by `beamgen adapt`. The reward model
-    /// learns from them, from those of earlier refreshments and from --replay. It must be a folder.
+    /// learns from them, from those of earlier refreshments and from --replay. It must be a folder. A
+    /// log-ratio (--prm-reference) learns from the outcomes of the chains alone, as in PRIME.
     #[arg(long, value_name = "EVERY", default_value_t = 0)]
     pub refresh_prm: usize,
     /// Problems whose chains are labelled at a refreshment

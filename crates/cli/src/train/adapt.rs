@@ -13,7 +13,7 @@ use beamgen_measure::eval_prm;
 use beamgen_train::rl::hold_out;
 
 use super::numbers::share;
-use super::stages::{Stages, format_of, reward_model};
+use super::stages::{Judge, Stages, format_of, reward_model};
 use crate::args::AdaptArgs;
 use crate::failure::{Failure, refuse};
 use crate::printable;
@@ -28,7 +28,11 @@ const WORK: &str = "work";
 const SEED: u64 = 0;
 
 pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
-    let format = format_of(&args.prm, args.prm_format.as_deref())?;
+    let judge = Judge {
+        folder: args.prm.clone(),
+        format: format_of(&args.prm, args.prm_format.as_deref())?,
+        reference: args.prm_reference.clone(),
+    };
     if args.first == 0 {
         return refuse("--first 0 labels nothing: use at least 1");
     }
@@ -52,9 +56,10 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
     }
     let stages = Stages::new(folder)?;
     let measured = stages.problems("held-out.jsonl", &held_out)?;
-    let labelled = stages.label("held-out", &args.generator, &measured, &args.labels)?;
+    let (generator, flags) = (&args.generator, &args.labels);
+    let labelled = stages.label("held-out", generator, &measured, flags.completions, flags)?;
 
-    let old = Quality::of(&args.prm, &format, &labelled)?;
+    let old = Quality::of(&judge, &labelled)?;
     if old.area() >= args.area {
         let mut out = std::io::stdout().lock();
         old.table("--prm", None).write(&mut out)?;
@@ -67,7 +72,8 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
     }
     // As many chains are labelled as are needed: the number of problems doubles.
     let (mut data, mut taken, mut take) = (Vec::new(), 0, args.first);
-    let (mut new, mut prm);
+    let completions = judge.completions(flags);
+    let (mut new, mut adapted);
     loop {
         // A rest of less than half is not worth a training run of its own.
         let until = if train.len() < take + take / 2 {
@@ -79,9 +85,9 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
         taken += next.len();
         let name = taken.to_string();
         let problems = stages.problems(&format!("problems-{name}.jsonl"), &next)?;
-        data.push(stages.label(&name, &args.generator, &problems, &args.labels)?);
-        prm = stages.learn(&name, (&args.prm, &format), &data, &args.labels)?;
-        new = Quality::of(&prm, &format, &labelled)?;
+        data.push(stages.label(&name, generator, &problems, completions, flags)?);
+        adapted = stages.learn(&name, &judge, &data, flags)?;
+        new = Quality::of(&adapted, &labelled)?;
         if new.area() >= args.area || taken == train.len() {
             break;
         }
@@ -89,8 +95,8 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
     }
     let searched = if args.n > 0 {
         Some([
-            search(&stages, "before", args, &args.prm, &measured)?,
-            search(&stages, "after", args, &prm, &measured)?,
+            search(&stages, "before", args, &judge, &measured)?,
+            search(&stages, "after", args, &adapted, &measured)?,
         ])
     } else {
         None
@@ -135,11 +141,11 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
         writeln!(
             out,
             "Not written: {why}. It is in {}.",
-            printable::line(&prm.display().to_string())
+            printable::line(&adapted.folder.display().to_string())
         )?;
         return Ok(());
     }
-    copy(&prm, &args.out)?;
+    copy(&adapted.folder, &args.out)?;
     writeln!(
         out,
         "Written: {}",
@@ -155,11 +161,11 @@ struct Quality {
 }
 
 impl Quality {
-    fn of(prm: &Path, format: &str, labelled: &Path) -> Result<Self, Failure> {
+    fn of(judge: &Judge, labelled: &Path) -> Result<Self, Failure> {
         let sets = eval_prm::open(&[labelled], None, &LabelRule::default())?;
         let texts = sets.iter().flat_map(|set| &set.chains);
         let texts: Vec<String> = texts.map(|chain| chain.problem.clone()).collect();
-        let mut model = reward_model(prm, format, texts.iter())?;
+        let mut model = reward_model(judge, texts.iter())?;
         let rows = eval_prm::score(&mut *model, sets, false, &mut Shown::default())?;
         let chains: Vec<ScoredChain> = rows.sets.into_iter().flatten().collect();
         let figures = measure(&chains, 0.5, SEED);
@@ -261,13 +267,16 @@ fn search(
     stages: &Stages,
     name: &str,
     args: &AdaptArgs,
-    prm: &Path,
+    judge: &Judge,
     problems: &Path,
 ) -> Result<Searched, Failure> {
     let run = stages.path(&format!("search-{name}.jsonl"));
     let [problems, generator, prm, out] =
-        [problems, &args.generator, prm, &run].map(|path| path.display().to_string());
-    let format = format_of(prm.as_ref(), args.prm_format.as_deref())?;
+        [problems, &args.generator, &judge.folder, &run].map(|path| path.display().to_string());
+    let reference = judge
+        .reference
+        .as_deref()
+        .map(|path| path.display().to_string());
     let n = args.n.to_string();
     let mut command = vec![
         "solve",
@@ -277,13 +286,16 @@ fn search(
         "--prm",
         &prm,
         "--prm-format",
-        &format,
+        &judge.format,
         "-n",
         &n,
         "--out",
         &out,
         "--quiet",
     ];
+    if let Some(reference) = &reference {
+        command.extend(["--prm-reference", reference]);
+    }
     if run.exists() {
         command.push("--resume");
     }

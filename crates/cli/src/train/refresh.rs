@@ -3,13 +3,13 @@
 //! The run pauses after every `--refresh-prm` updates. Chains of the policy are labelled, the reward model is
 //! trained further on them and on older ones, and the run resumes with the new reward model.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use beamgen::Problem;
 use beamgen_train::rl::{self, Ended, Event, Job, Reward};
 
 use super::failure;
-use super::stages::{Stages, format_of, reward_model};
+use super::stages::{Judge, Stages, format_of, reward_model};
 use crate::args::RlArgs;
 use crate::failure::{Failure, refuse};
 use crate::output;
@@ -19,17 +19,25 @@ pub(super) fn check(args: &RlArgs, reward: Reward) -> Result<(), Failure> {
     if !reward.scores() {
         return refuse("--refresh-prm needs --reward prm or both: change one of them");
     }
-    let prm = folder(args)?;
-    format_of(prm, args.prm_format.as_deref()).map(|_| ())
+    if args.prm_reference.is_some() && args.refresh.checker.is_some() {
+        return refuse(
+            "--checker labels steps, but a log-ratio (--prm-reference) learns outcomes: leave one of them out",
+        );
+    }
+    judge(args).map(|_| ())
 }
 
-fn folder(args: &RlArgs) -> Result<&Path, Failure> {
-    match &args.prm {
-        Some(prm) if prm.is_dir() => Ok(prm),
-        _ => {
-            refuse("--refresh-prm trains the reward model further: give its folder with --prm DIR")
-        }
-    }
+fn judge(args: &RlArgs) -> Result<Judge, Failure> {
+    let Some(folder) = args.prm.as_ref().filter(|prm| prm.is_dir()) else {
+        return refuse(
+            "--refresh-prm trains the reward model further: give its folder with --prm DIR",
+        );
+    };
+    Ok(Judge {
+        folder: folder.clone(),
+        format: format_of(folder, args.prm_format.as_deref())?,
+        reference: args.prm_reference.clone(),
+    })
 }
 
 /// Runs the job, with a new reward model after every `--refresh-prm` updates.
@@ -39,14 +47,14 @@ pub(super) fn run(
     show: &mut dyn FnMut(&Event),
 ) -> Result<Ended, Failure> {
     let stages = Stages::new(job.out.join("work").join("refresh"))?;
-    let format = format_of(folder(args)?, args.prm_format.as_deref())?;
-    let mut prm = folder(args)?.to_owned();
+    let mut judge = judge(args)?;
+    let completions = judge.completions(&args.refresh);
     let mut data: Vec<PathBuf> = Vec::new();
     // A resumed run takes the reward model of its last refreshment.
     let mut updates = 0;
     while job.resume && stages.is_done(&format!("prm-{}", updates + args.refresh_prm)) {
         updates += args.refresh_prm;
-        prm = stages.path(&format!("prm-{updates}"));
+        judge.folder = stages.path(&format!("prm-{updates}"));
         data.push(stages.path(&format!("labelled-{updates}.jsonl")));
     }
     let mut left = job.stop_after;
@@ -56,7 +64,7 @@ pub(super) fn run(
         job.pause_at = Some(updates + args.refresh_prm);
         job.stop_after = left;
         let texts = job.problems.iter().map(Problem::with_context);
-        let mut scorer = reward_model(&prm, &format, texts)?;
+        let mut scorer = reward_model(&judge, texts)?;
         let mut done = 0;
         let ended = rl::run(&job, Some(&mut *scorer), &mut |event| {
             done += usize::from(matches!(event, Event::Update(_)));
@@ -81,8 +89,9 @@ pub(super) fn run(
             args.refresh_problems,
         );
         let problems = stages.problems(&format!("problems-{name}.jsonl"), &problems)?;
-        data.push(stages.label(&name, &policy, &problems, &args.refresh)?);
-        prm = stages.learn(&name, (&prm, &format), &data, &args.refresh)?;
+        let labelled = stages.label(&name, &policy, &problems, completions, &args.refresh)?;
+        data.push(labelled);
+        judge = stages.learn(&name, &judge, &data, &args.refresh)?;
     }
 }
 

@@ -30,10 +30,10 @@ const HEADING: usize = 20;
 pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
     let (problems, held_out) = problems(args)?;
     let recipe = recipe(args)?;
-    let mut scorer = scorer(args, recipe.reward, &problems)?;
     if args.refresh_prm > 0 {
         refresh::check(args, recipe.reward)?;
     }
+    let mut scorer = scorer(args, recipe.reward, &problems)?;
     let job = Job {
         from: checkpoint(&args.run.from),
         problems,
@@ -144,6 +144,9 @@ fn named(args: &RlArgs) -> String {
     if let Some(format) = &args.prm_format {
         name += &format!(" as {format}");
     }
+    if let Some(reference) = &args.prm_reference {
+        name += &format!(" against {}", reference.display());
+    }
     name
 }
 
@@ -156,6 +159,7 @@ fn scorer(
         let given = [
             ("--prm", args.prm.is_some()),
             ("--prm-format", args.prm_format.is_some()),
+            ("--prm-reference", args.prm_reference.is_some()),
         ];
         return match given.into_iter().find(|(_, given)| *given) {
             None => Ok(None),
@@ -167,6 +171,7 @@ fn scorer(
     let mut config = Config::default();
     config.models.prm.clone_from(&args.prm);
     config.models.prm_format.clone_from(&args.prm_format);
+    config.models.prm_reference.clone_from(&args.prm_reference);
     config.models.scorer = ScorerKind::Prm;
     config.resolve_words();
     let texts = problems.iter().map(Problem::with_context);

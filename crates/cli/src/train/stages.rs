@@ -14,6 +14,27 @@ use crate::output;
 use crate::settings;
 use crate::write::{create_folder, failed};
 
+/// A reward model that is trained further.
+#[derive(Clone)]
+pub(super) struct Judge {
+    pub folder: PathBuf,
+    /// The name of its format, or a TOML file.
+    pub format: String,
+    /// The reference model of a log-ratio; `None` for other formats.
+    pub reference: Option<PathBuf>,
+}
+
+impl Judge {
+    /// Returns the number of completions by which the steps of its training data are labelled. A
+    /// log-ratio needs none, because it learns outcomes.
+    pub(super) fn completions(&self, how: &RefreshFlags) -> u32 {
+        match self.reference {
+            Some(_) => 0,
+            None => how.completions,
+        }
+    }
+}
+
 /// A folder of intermediate files. A command whose result is there is not run again.
 pub(super) struct Stages {
     pub folder: PathBuf,
@@ -64,12 +85,14 @@ impl Stages {
         Ok(path)
     }
 
-    /// Samples chains of a generator and labels their steps. Returns the file of labelled chains.
+    /// Samples chains of a generator and labels their steps by `completions` completions each, or by
+    /// a checker. Returns the file of labelled chains.
     pub(super) fn label(
         &self,
         name: &str,
         generator: &Path,
         problems: &Path,
+        completions: u32,
         how: &RefreshFlags,
     ) -> Result<PathBuf, Failure> {
         let [chains, labelled] =
@@ -82,7 +105,7 @@ impl Stages {
         let rollouts = if how.checker.is_some() {
             0
         } else {
-            how.completions
+            completions
         };
         let (count, rollouts) = (how.chains.to_string(), rollouts.to_string());
         let [generator, problems, sampled, labelled_text] =
@@ -125,10 +148,10 @@ impl Stages {
     pub(super) fn learn(
         &self,
         name: &str,
-        (prm, format): (&Path, &str),
+        judge: &Judge,
         data: &[PathBuf],
         how: &RefreshFlags,
-    ) -> Result<PathBuf, Failure> {
+    ) -> Result<Judge, Failure> {
         let file = self.path(&format!("data-{name}.jsonl"));
         let out = self.path(&format!("prm-{name}"));
         let inputs: Vec<String> = data
@@ -136,7 +159,12 @@ impl Stages {
             .chain(&how.replay)
             .map(|path| path.display().to_string())
             .collect();
-        let [prm, file, out_text] = [prm, &file, &out].map(|path| path.display().to_string());
+        let [prm, file, out_text] =
+            [&judge.folder, &file, &out].map(|path| path.display().to_string());
+        let reference = judge
+            .reference
+            .as_deref()
+            .map(|path| path.display().to_string());
         let mut convert = vec!["labels", "convert"];
         convert.extend(inputs.iter().map(String::as_str));
         convert.extend(["--to", "beamgen", "--out", &file]);
@@ -144,11 +172,12 @@ impl Stages {
         let rate = how.rate.to_string();
         let mut train = vec![
             "train",
-            "prm",
+            // A log-ratio learns outcomes, and has rewards of steps nevertheless.
+            if reference.is_some() { "orm" } else { "prm" },
             "--from",
             &prm,
             "--prm-format",
-            format,
+            &judge.format,
             "--data",
             &file,
             "--out",
@@ -159,11 +188,17 @@ impl Stages {
             "0",
             "--float32",
         ];
+        if let Some(reference) = &reference {
+            train.extend(["--prm-reference", reference]);
+        }
         if out.join("work").exists() {
             train.push("--resume");
         }
         self.run(&format!("prm-{name}"), &train)?;
-        Ok(out)
+        Ok(Judge {
+            folder: out,
+            ..judge.clone()
+        })
     }
 }
 
@@ -182,15 +217,15 @@ pub(super) fn format_of(prm: &Path, given: Option<&str>) -> Result<String, Failu
     ))
 }
 
-/// Loads a reward model of this format; `problems` are the texts that it will read.
+/// Loads a reward model; `problems` are the texts that it will read.
 pub(super) fn reward_model(
-    prm: &Path,
-    format: &str,
+    judge: &Judge,
     problems: impl Iterator<Item = impl AsRef<str>>,
 ) -> Result<Box<dyn Scorer + Send>, Failure> {
     let mut config = Config::default();
-    config.models.prm = Some(prm.to_owned());
-    config.models.prm_format = Some(format.to_owned());
+    config.models.prm = Some(judge.folder.clone());
+    config.models.prm_format = Some(judge.format.clone());
+    config.models.prm_reference.clone_from(&judge.reference);
     config.models.scorer = ScorerKind::Prm;
     config.resolve_words();
     settings::reward_model(config, problems)

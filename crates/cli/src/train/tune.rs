@@ -44,6 +44,7 @@ pub(super) fn reward(args: &RewardArgs, target: Target) -> Result<(), Failure> {
             partial: args.partial,
         },
         head_warmup: share("--head-warmup", args.head_warmup)?,
+        reference: args.prm_reference.as_deref().map(checkpoint),
     };
     let mut job = job(&args.tune, &args.data, task)?;
     job.recipe.head_rate = positive("--head-learning-rate", args.head_learning_rate)?;

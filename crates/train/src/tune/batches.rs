@@ -24,6 +24,8 @@ pub struct Label {
     pub right: f32,
     /// The factor of the label's loss, above 1 to emphasise rare labels.
     pub weight: f32,
+    /// The first token of the judged text and the token after its last, over which a log-ratio sums.
+    pub text: [u32; 2],
 }
 
 impl Example {
@@ -46,6 +48,7 @@ impl Example {
             row: place as u32,
             right: f32::from(u8::from(is_right)),
             weight,
+            text: [place as u32, place as u32 + 1],
         });
     }
 
@@ -141,7 +144,7 @@ pub struct Rows {
     pub targets: Vec<u32>,
     /// The weight of the loss at each row of `at`.
     pub weights: Vec<f32>,
-    /// The labels of all examples, with their rows converted to indices into `ids`.
+    /// The labels of all examples, with their rows and texts converted to indices into `ids`.
     pub labels: Vec<Label>,
 }
 
@@ -163,6 +166,7 @@ impl Rows {
             }
             rows.labels.extend(example.labels.iter().map(|label| Label {
                 row: start + label.row,
+                text: label.text.map(|token| start + token),
                 ..*label
             }));
         }

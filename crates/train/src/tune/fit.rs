@@ -10,6 +10,7 @@ use super::batches::Rows;
 use super::gradients::Gradients;
 use super::head::{self, RewardHead};
 use super::judged::Judged;
+use super::ratio::{LogRatio, Texts};
 use super::{Decoder, Example, Features, Input, Recipe, batches, state};
 use crate::optim::AdamW;
 use crate::{Error, Result, ops};
@@ -32,6 +33,8 @@ pub struct Fit<'a> {
     pub recipe: &'a Recipe,
     /// The head that predicts the labels of a reward model; `None` for a generator.
     pub head: Option<&'a RewardHead>,
+    /// The log-ratio that predicts the labels in place of a head; `None` for other models.
+    pub ratio: Option<&'a LogRatio>,
     /// The examples, with the split that decides which of them are trained on.
     pub data: Data<'a>,
     /// The cached outputs of the frozen layers; `None` if no layer is frozen.
@@ -376,6 +379,15 @@ impl Run<'_, '_> {
     fn loss(&mut self, part: &[usize], gradient: Gradient) -> Result<Loss> {
         let examples = self.fit.data.examples;
         let mut rows = Rows::of(part.iter().map(|&i| &examples[i]));
+        if let Some(ratio) = self.fit.ratio {
+            let texts = Texts::of(&rows);
+            let hidden = self.hidden(part, &rows, &texts.at)?;
+            let model = (self.decoder, &hidden);
+            let is_trained = gradient == Gradient::All;
+            let (sum, values) = ratio.loss(part, &texts, model, &rows.labels, is_trained)?;
+            let log_odds = Some(values);
+            return Ok(Loss { sum, log_odds });
+        }
         if let Some((_, places)) = &self.kept {
             for target in &mut rows.targets {
                 *target = places[target];

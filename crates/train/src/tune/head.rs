@@ -36,8 +36,8 @@ impl RewardHead {
     /// 0.02 from `seed`, and biases of 0.
     ///
     /// # Errors
-    /// [`Error::Config`] for heads that cannot be trained: a log-ratio, more than two classes, a
-    /// clamped number. A tensor of the checkpoint has another shape.
+    /// [`Error::Config`] for heads that cannot be trained: more than two classes, a clamped number. A log-ratio has no
+    /// head: see [`LogRatio`](super::LogRatio). A tensor of the checkpoint has another shape.
     pub fn new(
         decoder: &mut Decoder,
         spec: &PrmSpec,
@@ -62,10 +62,7 @@ impl RewardHead {
             }
         };
         match &spec.head {
-            HeadSpec::LogRatio(_) => Err(refused(
-                spec,
-                "the log-ratio of two models cannot be trained",
-            )),
+            HeadSpec::LogRatio(_) => Err(refused(spec, "a log-ratio has no head to train")),
             HeadSpec::Tokens(tokens) => {
                 let ids = label_tokens(tokens, class, tokenizer, spec)?;
                 Ok(Self {

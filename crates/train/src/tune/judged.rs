@@ -57,6 +57,7 @@ mod tests {
             row: 0,
             right,
             weight: 1.0,
+            text: [0, 1],
         };
         let (yes, no, half) = (label(1.0), label(0.0), label(0.5));
         let judged = Judged::of(&[2.0, -1.0, 3.0, 0.5], &[&yes, &no, &half, &no]).unwrap();

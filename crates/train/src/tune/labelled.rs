@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use beamgen_labels::{LabelRule, LabelledChain, Stat};
-use beamgen_prm::ChainWriter;
+use beamgen_prm::{ChainWriter, Written};
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -134,15 +134,8 @@ impl Labels {
         if written.read_at.len() != labels.len() {
             return Err("has an empty step".into());
         }
-        let labels = labels.into_iter().zip(&written.read_at);
-        let labels = labels.filter_map(|(right, &row)| {
-            let right = right? as f32;
-            Some(Label {
-                row: row as u32,
-                right,
-                weight: right + (1.0 - right) * self.wrong_weight,
-            })
-        });
+        let labels = labels.into_iter().enumerate();
+        let labels = labels.filter_map(|(step, right)| Some(self.label(&written, step, right?)));
         Ok(Some(Example {
             labels: labels.collect(),
             ids: written.tokens,
@@ -176,17 +169,29 @@ impl Labels {
         let before = chain.steps[..at].iter().map(|step| step.text.as_str());
         let steps: Vec<&str> = before.chain([beginning]).collect();
         let written = writer.written(&chain.problem, &steps).ok()?;
-        let row = *written.read_at.last()? as u32;
-        let right = right as f32;
+        let label = self.label(&written, written.read_at.len().checked_sub(1)?, right);
         Some(Example {
-            labels: vec![Label {
-                row,
-                right,
-                weight: right + (1.0 - right) * self.wrong_weight,
-            }],
+            labels: vec![label],
             ids: written.tokens,
             next: Vec::new(),
         })
+    }
+
+    /// Returns the label of a step, or the label of the whole chain after that step.
+    fn label(&self, written: &Written, step: usize, right: f64) -> Label {
+        let (right, starts) = (right as f32, &written.starts);
+        let start = match self.target {
+            Target::Process => starts[step],
+            Target::Outcome => starts[0],
+        };
+        let end = starts.get(step + 1).copied();
+        Label {
+            row: written.read_at[step] as u32,
+            right,
+            weight: right + (1.0 - right) * self.wrong_weight,
+            // The first token of a sequence is predicted by none.
+            text: [start.max(1), end.unwrap_or(written.tokens.len())].map(|token| token as u32),
+        }
     }
 
     fn labels(&self, chain: &LabelledChain) -> Vec<Option<f64>> {

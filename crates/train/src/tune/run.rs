@@ -4,14 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, Checkpoint, ModelConfig, Tokenizer, WeightType};
-use beamgen_prm::{ChainWriter, HeadSpec, PrmSpec};
+use beamgen_engine::{ChatTemplate, Checkpoint, ModelConfig, Tokenizer, WeightType, Weights};
+use beamgen_prm::{ChainWriter, HeadSpec, Normaliser, PrmSpec};
 use candle_core::DType;
 use serde_json::json;
 
 use super::labelled::Labels;
+use super::ratio::Reference;
 use super::work::{self, Identity};
-use super::{Data, Decoder, Features, Fit, Read, Recipe, Report, RewardHead, export, fit, sft};
+use super::{
+    Data, Decoder, Example, Features, Fit, LogRatio, Read, Recipe, Report, RewardHead, Trained,
+    export, fit, sft,
+};
 use crate::write::create_folder;
 use crate::{Error, Result};
 
@@ -65,10 +69,19 @@ pub enum Task {
         /// The fraction of all updates, at the start, that train only the head; ignored if the checkpoint contains
         /// the head.
         head_warmup: f64,
+        /// The reference model of a log-ratio, which stays as it is; `None` takes the checkpoint to start from.
+        reference: Option<Checkpoint>,
     },
 }
 
 impl Task {
+    fn reference(&self) -> Option<&Checkpoint> {
+        match self {
+            Self::Sft { .. } => None,
+            Self::Reward { reference, .. } => reference.as_ref(),
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Self::Sft { .. } => "sft",
@@ -105,7 +118,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
 
     let has_lm_head = match &job.task {
         Task::Sft { .. } => true,
-        Task::Reward { spec, .. } => matches!(spec.head, HeadSpec::Tokens(_)),
+        Task::Reward { spec, .. } => !matches!(spec.head, HeadSpec::Linear(_)),
     };
     let trained = job.recipe.train;
     let mut decoder = Decoder::load(config.clone(), &weights, trained, has_lm_head, longest)?;
@@ -117,13 +130,31 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let head = match &job.task {
         Task::Sft { .. } => None,
         Task::Reward {
-            spec, head_warmup, ..
+            spec,
+            head_warmup,
+            reference,
+            ..
         } => {
             format = Some(spec.to_toml()?);
-            let head = RewardHead::new(&mut decoder, spec, &tokenizer, &weights, recipe.seed)?;
-            // Only new weights would disturb the body in the first updates.
-            recipe.head_warmup = if head.is_fresh() { *head_warmup } else { 0.0 };
-            Some(head)
+            let is_ratio = matches!(spec.head, HeadSpec::LogRatio(_));
+            let reason = if is_ratio && spec.normaliser != Normaliser::Sigmoid {
+                Some("a log-ratio is trained with the normaliser sigmoid")
+            } else if !is_ratio && reference.is_some() {
+                Some("reads no reference model: leave the reference out")
+            } else {
+                None
+            };
+            if let Some(reason) = reason {
+                return Err(Error::Config(format!("PRM format {}: {reason}", spec.name)));
+            }
+            if is_ratio {
+                None
+            } else {
+                let head = RewardHead::new(&mut decoder, spec, &tokenizer, &weights, recipe.seed)?;
+                // Only new weights would disturb the body in the first updates.
+                recipe.head_warmup = if head.is_fresh() { *head_warmup } else { 0.0 };
+                Some(head)
+            }
         }
     };
     let folder = job.out.join("work");
@@ -132,6 +163,10 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         kind: job.task.name().into(),
         format: format.clone(),
         from: job.from.path().to_owned(),
+        reference: job
+            .task
+            .reference()
+            .map(|reference| reference.path().to_owned()),
         recipe: recipe.clone(),
         held_out: job.held_out,
         frozen_type: job.frozen_type,
@@ -180,6 +215,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
             &mut |done, total| report(Report::Features(done, total)),
         )?),
     };
+    let ratio = ratio(job, (&config, &weights), examples, longest, report)?;
     let steps = train.len().div_ceil(recipe.batch) * recipe.epochs;
     let state = folder.join("state.safetensors");
     let mut log = work::log(&folder)?;
@@ -188,6 +224,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         Fit {
             recipe: &recipe,
             head: head.as_ref(),
+            ratio: ratio.as_ref(),
             data: Data {
                 examples,
                 train,
@@ -238,6 +275,42 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         export::save(&decoder, &checkpoint, &weights, &kind, &job.out)?;
     }
     Ok(finished)
+}
+
+/// Reads the examples with the reference model, if a log-ratio is trained.
+fn ratio(
+    job: &Job,
+    (config, weights): (&ModelConfig, &Weights),
+    examples: &[Example],
+    longest: usize,
+    report: &mut dyn FnMut(Report),
+) -> Result<Option<LogRatio>> {
+    let Task::Reward {
+        spec, reference, ..
+    } = &job.task
+    else {
+        return Ok(None);
+    };
+    let beta = match &spec.head {
+        HeadSpec::LogRatio(ratio) => ratio.beta,
+        _ => return Ok(None),
+    };
+    let tokens: usize = examples.iter().map(|example| example.ids.len()).sum();
+    report(Report::Note(format!(
+        "the reference model reads {tokens} tokens"
+    )));
+    let decoder = |config: &ModelConfig, weights: &Weights| {
+        Decoder::load(config.clone(), weights, Trained::ALL, true, longest)
+    };
+    let decoder = match reference {
+        None => decoder(config, weights),
+        Some(other) => {
+            let (config, weights) = ModelConfig::load_with_weights(other.clone())?;
+            decoder(&config, &weights)
+        }
+    }?;
+    let reference = Reference::of(&decoder, examples, job.recipe.micro_tokens)?;
+    Ok(Some(LogRatio { beta, reference }))
 }
 
 fn read(job: &Job, tokenizer: &Arc<Tokenizer>, longest: usize) -> Result<Read> {

@@ -21,6 +21,9 @@ pub(crate) struct Identity {
     /// The format description of a reward model, as TOML; `None` for a generator.
     pub format: Option<String>,
     pub from: PathBuf,
+    /// The reference model of a log-ratio; `None` if it is `from`, or for other models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<PathBuf>,
     pub recipe: Recipe,
     pub held_out: f64,
     pub frozen_type: WeightType,
