@@ -70,16 +70,8 @@ fn what_is_piped_has_no_colours_and_no_bars() {
 #[test]
 fn a_run_file_is_finished_when_the_reader_leaves() {
     let place = Place::new();
-    let args = [
-        "solve",
-        "--limit",
-        "12",
-        "--in-flight",
-        "2",
-        "--out",
-        "run.jsonl",
-        "--json",
-    ];
+    // All 40 problems one by one, so that many are left to print when the reader leaves.
+    let args = ["solve", "--in-flight", "1", "--out", "run.jsonl", "--json"];
     let mut child = place
         .command(&args)
         .stdout(Stdio::piped())
@@ -93,7 +85,7 @@ fn a_run_file_is_finished_when_the_reader_leaves() {
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("the run continues"), "{stderr}");
-    assert_eq!(place.read("run.jsonl").lines().count(), 1 + 12);
+    assert_eq!(place.read("run.jsonl").lines().count(), 1 + 40);
 }
 
 /// Results that go to a removed file are lost with the process.

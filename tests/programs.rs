@@ -13,7 +13,8 @@ use crate::run::Place;
 pub(crate) const HANGS: &str =
     "trap '' TERM HUP INT QUIT; sleep 1000 & echo $PPID $$ $! >> pids; sleep 1001; sleep 1002";
 
-const TWO_SECONDS: Duration = Duration::from_secs(2);
+/// Long for a busy machine, and still far from the time that the programs would run by themselves.
+const SOON: Duration = Duration::from_secs(20);
 
 /// The processes that [`HANGS`] names, once so many of them have begun.
 pub(crate) fn begun(place: &Place, processes: usize) -> Vec<i32> {
@@ -29,12 +30,12 @@ pub(crate) fn begun(place: &Place, processes: usize) -> Vec<i32> {
     }
 }
 
-/// Asserts that none of these processes runs two seconds from now.
+/// Asserts that all these processes end soon.
 pub(crate) fn assert_gone(pids: &[i32]) {
     let started = Instant::now();
     for pid in pids {
         while runs(*pid) {
-            assert!(started.elapsed() < TWO_SECONDS, "{pid} still runs");
+            assert!(started.elapsed() < SOON, "{pid} still runs");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -65,7 +66,7 @@ fn hanging(place: &Place, command: &str, more: &[&str]) -> (Child, Vec<i32>) {
     (child, pids)
 }
 
-/// Sends signals: how the process ended, which took two seconds at most.
+/// Sends signals: how the process ended, which has to be soon.
 fn ended_by(child: &mut Child, signals: &[Signal]) -> ExitStatus {
     let started = Instant::now();
     for signal in signals {
@@ -76,9 +77,9 @@ fn ended_by(child: &mut Child, signals: &[Signal]) -> ExitStatus {
         if let Some(status) = child.try_wait().expect("a child") {
             return status;
         }
-        if started.elapsed() > TWO_SECONDS {
+        if started.elapsed() > SOON {
             child.kill().expect("a child");
-            panic!("it runs two seconds after {signals:?}");
+            panic!("it runs on after {signals:?}");
         }
         std::thread::sleep(Duration::from_millis(5));
     }

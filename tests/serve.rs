@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -90,7 +90,9 @@ impl Serving {
         );
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.write_all(request.as_bytes()).expect("it reads");
+        let started = Instant::now();
         while !self.get("/metrics", "").contains("\nbeamgen_in_flight 1\n") {
+            assert!(started.elapsed() < Duration::from_secs(60), "no search");
             std::thread::sleep(Duration::from_millis(1));
         }
         stream

@@ -186,18 +186,33 @@ def refusals(server, client):
 
 
 def full(binary):
-    server = Server(binary, "--in-flight", "1", "--queue", "1")
+    server = Server(binary, "--in-flight", "1", "--queue", "1", "--max-request-tokens", str(1 << 23))
     patient, hasty = server.client(max_retries=10), server.client(max_retries=0)
-    slow = {"beamgen": {"strategy": "best-of-n", "n": 100, "m": 1}}
+    # so long that it still runs when the last of eight calls arrives
+    slow = {"beamgen": {"strategy": "best-of-n", "n": 2000, "m": 1}}
+
+    async def reached(name):
+        began = time.monotonic()
+        # on another thread, because the calls need this one
+        while await asyncio.to_thread(server.metric, name) != 1:
+            assert time.monotonic() - began < 60, f"{name} is not 1"
+            await asyncio.sleep(0.005)
 
     async def crowd():
         many = AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-        call = lambda: many.chat.completions.create(model="beamgen", messages=MESSAGES, extra_body=slow)
-        return await asyncio.gather(*[call() for _ in range(8)], return_exceptions=True)
+        call = lambda: asyncio.create_task(
+            many.chat.completions.create(model="beamgen", messages=MESSAGES, extra_body=slow)
+        )
+        running = call()
+        await reached("beamgen_in_flight")
+        waiting = call()
+        await reached("beamgen_queue_waiting")
+        others = await asyncio.gather(*[call() for _ in range(6)], return_exceptions=True)
+        return await asyncio.gather(running, waiting), others
 
-    ended = asyncio.run(crowd())
-    turned_away = [end for end in ended if isinstance(end, openai.RateLimitError)]
-    assert len(turned_away) == 6, ended
+    taken, turned_away = asyncio.run(crowd())
+    assert all(answer.choices for answer in taken)
+    assert all(isinstance(end, openai.RateLimitError) for end in turned_away), turned_away
     error = turned_away[0]
     say("full", len(turned_away), "of 8:", error.status_code, error.code, "Retry-After", error.response.headers["retry-after"])
     answer = patient.chat.completions.create(model="fast", messages=MESSAGES)

@@ -124,17 +124,18 @@ fn a_slow_hub() {
     let slow = refused(|s| {
         s.config.timeout = Duration::from_millis(200);
         s.server
-            .trick("revision", 1, Trick::Late(Duration::from_secs(3)));
+            .trick("revision", 1, Trick::Late(Duration::from_secs(30)));
     });
     assert!(slow.contains("no answer within 200ms"), "{slow}");
-    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    // Here the listing has to be answered in time, so the limit leaves room for a busy machine.
     let slow = refused(|s| {
-        s.config.timeout = Duration::from_millis(200);
+        s.config.timeout = Duration::from_secs(2);
         s.server
-            .trick("HEAD", 1, Trick::Late(Duration::from_secs(3)));
+            .trick("HEAD", 1, Trick::Late(Duration::from_secs(30)));
     });
     assert!(
-        slow.contains("config.json") && slow.contains("200ms"),
+        slow.contains("config.json") && slow.contains("no answer within 2s"),
         "{slow}"
     );
 }
@@ -143,18 +144,18 @@ fn a_slow_hub() {
 #[test]
 fn a_slow_download() {
     let mut setup = setup();
-    setup.config.download_timeout = Duration::from_millis(200);
+    setup.config.download_timeout = Duration::from_millis(700);
     let late = |time| Trick::Late(Duration::from_millis(time));
-    setup.server.trick("revision", 1, late(400));
-    setup.server.trick("HEAD", 1, late(400));
+    setup.server.trick("revision", 1, late(900));
+    setup.server.trick("HEAD", 1, late(900));
     setup.fetch(REPO).expect("the model");
     setup.server.put_large("a.gguf", b"bytes");
-    setup.server.trick("GET /store", 1, late(3000));
+    setup.server.trick("GET /store", 1, late(30_000));
     let slow = setup
         .fetch("org/tiny:a.gguf")
         .expect_err("late")
         .to_string();
-    assert!(slow.contains("no answer within 200ms"), "{slow}");
+    assert!(slow.contains("no answer within 700ms"), "{slow}");
 }
 
 /// A storage server's refusal is not about the repository. Retries ask the hub, which signs a new

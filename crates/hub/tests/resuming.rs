@@ -93,13 +93,13 @@ fn retries_continue_by_themselves() {
 #[test]
 fn a_silent_server_is_left_after_the_timeout_and_its_bytes_are_kept() {
     let mut setup = setup();
-    setup.config.download_timeout = Duration::from_millis(200);
+    setup.config.download_timeout = Duration::from_secs(2);
     setup
         .server
-        .trick(STORE, 1, Trick::Stall(1234, Duration::from_secs(2)));
+        .trick(STORE, 1, Trick::Stall(1234, Duration::from_secs(30)));
     let text = setup.refusal(REPO);
     assert!(
-        text.contains("1234 of 600000 bytes (no bytes for 200ms)"),
+        text.contains("1234 of 600000 bytes (no bytes for 2s)"),
         "{text}"
     );
     assert_eq!(left(&setup).expect("a part").len(), 1234);

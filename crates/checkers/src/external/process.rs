@@ -37,6 +37,10 @@ pub(super) enum Event {
     Wake,
 }
 
+/// The longest wait for the end of standard error. A child that left the process group may keep the
+/// pipe open.
+const STDERR_WAIT: Duration = Duration::from_secs(1);
+
 /// A running process. Dropping the value kills the process and its process group.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -44,6 +48,8 @@ pub(super) struct Process {
     pub source: Source,
     to_stdin: Sender<Arc<str>>,
     stderr: Arc<Mutex<Vec<u8>>>,
+    /// Disconnected once standard error was read to its end.
+    stderr_end: Receiver<()>,
 }
 
 impl Process {
@@ -62,15 +68,20 @@ impl Process {
             thread::spawn(move || read(stdout, source, &events));
         }
         let stderr = Arc::new(Mutex::new(Vec::new()));
+        let (at_end, stderr_end) = channel();
         if let Some(pipe) = running.errors.take() {
             let tail = Arc::clone(&stderr);
-            thread::spawn(move || keep_tail(pipe, &tail));
+            thread::spawn(move || {
+                keep_tail(pipe, &tail);
+                drop(at_end);
+            });
         }
         Ok(Self {
             running,
             source,
             to_stdin,
             stderr,
+            stderr_end,
         })
     }
 
@@ -90,6 +101,7 @@ impl Process {
             Ok(status) => status.to_string(),
             Err(_) => "it cannot be waited for".to_owned(),
         };
+        let _ = self.stderr_end.recv_timeout(STDERR_WAIT);
         let stderr = self
             .stderr
             .lock()
