@@ -2,7 +2,7 @@
 # Trains a reward model of all of a real model's layers on people's ratings (PRM800K) and on false
 # steps (corrupt.py), and measures it next to the length of a step:
 # benches/real/steps.sh DATA GGUF W   (DATA: the folder of the data files; W: the folder for all files)
-# Training takes STAGES stages of UPDATES updates; an interrupted run can be continued.
+# Training takes STAGES stages of UPDATES updates, the last one the rest; an interrupted run can be continued.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 data=$(realpath "$1") from=$(realpath "$2")
@@ -10,7 +10,8 @@ source "$here/../stages.sh"
 : "${CHAINS:=4000}" "${RATED:=1000}" "${UPDATES:=80}" "${STAGES:=4}" "${BATCH:=16}" "${RATE:=1e-4}" "${TRAIN:=all}" "${SEED:=0}" "${POOL:=150}"
 mkdir -p "$3"; cd "$3"
 
-[ -e corrupted.jsonl ] || python3 "$here/corrupt.py" "$data/gsm8k_train.jsonl" --chains "$CHAINS" --seed "$SEED" > corrupted.jsonl
+[ -e corrupted.jsonl ] || python3 "$here/corrupt.py" "$data/gsm8k_train.jsonl" --chains "$CHAINS" --seed "$SEED" > corrupted.new
+[ -e corrupted.jsonl ] || mv corrupted.new corrupted.jsonl
 # A fifth of PRM800K's problems is held out. No problem of ProcessBench is learnt from.
 [ -e train.jsonl ] || python3 - "$data" "$RATED" <<'PYTHON'
 import hashlib, json, sys
@@ -37,9 +38,10 @@ open("train.jsonl", "w").writelines(sorted(learnt, key=number))
 PYTHON
 
 for i in $(seq "$STAGES"); do
-  last=$([ "$i" -eq "$STAGES" ] || echo "--stop-after $((i * UPDATES))")
+  stop=(--stop-after "$UPDATES")
+  if [ "$i" -eq "$STAGES" ]; then stop=(); fi
   stage "train-$i" "$beamgen" train prm --from "$from" --data train.jsonl --rule given --out prm --train "$TRAIN" --seed "$SEED" \
-    --learning-rate "$RATE" --batch "$BATCH" --max-example-tokens 512 --held-out 0.02 $last $(goes_on prm/work/run.json)
+    --learning-rate "$RATE" --batch "$BATCH" --max-example-tokens 512 --held-out 0.02 "${stop[@]}" $(goes_on prm/work/run.json)
 done
 for set in "gsm8k $data/processbench_gsm8k.json given" "math $data/processbench_math.json given" "prm800k held.jsonl given"; do
   read -r name file rule <<< "$set"
