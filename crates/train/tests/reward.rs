@@ -263,6 +263,8 @@ fn an_outcome_model_is_read_behind_the_last_step() {
         Target::Outcome,
     )
     .read;
+    let trl = "trl-token-classification";
+    let steps = open(trl, trl, Target::Process).read.examples;
     let expected = read_json(&folder("trl-token-classification").join("expected.json"));
     for (i, example) in read.examples.iter().enumerate() {
         let rows = expected["chains"][i]["read_at"].as_array().unwrap();
@@ -270,6 +272,18 @@ fn an_outcome_model_is_read_behind_the_last_step() {
             panic!("{example:?}")
         };
         assert_eq!(Some(&json!(label.row)), rows.last());
+        // The judged text is all steps; those of the steps adjoin.
+        let texts: Vec<[u32; 2]> = steps[i].labels.iter().map(|label| label.text).collect();
+        assert!(
+            texts.windows(2).all(|pair| pair[0][1] == pair[1][0]),
+            "{texts:?}"
+        );
+        assert_eq!(label.text, [texts[0][0], example.ids.len() as u32]);
+        assert_eq!(label.text[1], texts[texts.len() - 1][1]);
+        assert!(
+            texts[0][0] > 1 && texts.iter().all(|text| text[0] < text[1]),
+            "{texts:?}"
+        );
         assert_eq!(
             (label.right, label.weight),
             if i == 0 { (1.0, 1.0) } else { (0.0, 2.0) }
