@@ -11,7 +11,7 @@ use beamgen_prm::{Body, Error, HeadSpec, LogRatio, PrmSpec, RewardModel};
 use beamgen_search::{ScoreError, ScoreId, ScoreItem, Scorer};
 use serde::Deserialize;
 
-use crate::models::{Step, problem};
+use crate::models::{Step, on_cpu, problem};
 
 /// Families and the folders of their fixtures.
 const FIXTURES: [(&str, &str); 9] = [
@@ -264,7 +264,7 @@ fn models_that_are_loaded_already_are_shared() {
     };
     let (own, reference) = (body(name), body("reference"));
     let kept = Arc::clone(own.model.as_ref().unwrap());
-    let config = EngineConfig::default();
+    let config = on_cpu();
     let pool = ThreadPool::new(1);
     let mut prm =
         RewardModel::load(own, Some(spec.clone()), Some(reference), config, pool).unwrap();
@@ -301,7 +301,7 @@ fn a_chain_longer_than_the_context_is_refused_alone() {
 fn refused(name: &str, format: &str, reference: Option<&str>) -> String {
     let spec = PrmSpec::named(format).unwrap();
     let reference = reference.map(|name| Body::from(&folder(name)));
-    let config = EngineConfig::default();
+    let config = on_cpu();
     let error = RewardModel::load(
         &folder(name),
         Some(spec),
@@ -393,7 +393,7 @@ fn a_prompt_with_a_begin_token_needs_a_tokenizer_that_names_one() {
         std::fs::write(path.join(file.file_name()), bytes).unwrap();
     }
     let load = |spec: PrmSpec| {
-        let (config, pool) = (EngineConfig::default(), ThreadPool::new(1));
+        let (config, pool) = (on_cpu(), ThreadPool::new(1));
         RewardModel::load(&path, Some(spec), None, config, pool)
     };
     let mut spec = PrmSpec::named("skywork-o1-open-prm").unwrap();
@@ -426,7 +426,7 @@ fn a_checkpoint_may_say_itself_how_it_is_read_or_must_be_told() {
     std::fs::write(dir.path().join("prm.toml"), own).unwrap();
     let spec = spec_of_folder().unwrap();
     assert!(spec.name.ends_with("prm.toml"));
-    let config = EngineConfig::default();
+    let config = on_cpu();
     let mut prm = RewardModel::load(dir.path(), None, None, config, ThreadPool::new(1)).unwrap();
     let written = prm.written("1 + 1?", &["2", "Yes"]).unwrap();
     let at = written.read_at[0];

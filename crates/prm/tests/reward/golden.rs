@@ -4,9 +4,11 @@
 
 use std::path::PathBuf;
 
-use beamgen_engine::{EngineConfig, ThreadPool};
+use beamgen_engine::ThreadPool;
 use beamgen_prm::RewardModel;
 use beamgen_test_support::{Missing, skip};
+
+use crate::models::on_cpu;
 
 /// The model's folder and card, if both are there; else `None` after a skip.
 fn card(model: &str) -> Option<(PathBuf, String)> {
@@ -25,7 +27,7 @@ fn card(model: &str) -> Option<(PathBuf, String)> {
 
 fn check(model: &str, problem: &str, chains: &[Vec<String>], golden: &[&[f32]], tolerance: f32) {
     let (folder, _) = card(model).unwrap();
-    let config = EngineConfig::default();
+    let config = on_cpu();
     let mut prm = RewardModel::load(&folder, None, None, config, ThreadPool::new(0)).unwrap();
     for (steps, golden) in chains.iter().zip(golden) {
         let steps: Vec<&str> = steps.iter().map(String::as_str).collect();

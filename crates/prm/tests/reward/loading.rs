@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use beamgen_engine::{EngineConfig, ThreadPool};
+use beamgen_engine::ThreadPool;
 use beamgen_prm::{
     Error, Head, HeadSpec, Normaliser, PrmSpec, RewardModel, Tokenise, same_tokenizer,
 };
@@ -101,7 +101,7 @@ fn a_spec_that_cannot_be_run_is_named_with_its_field() {
 fn a_directory_without_its_files_is_an_error_that_names_them() {
     let dir = tempfile::tempdir().unwrap();
     let load = |dir: &Path| {
-        let config = EngineConfig::default();
+        let config = on_cpu();
         RewardModel::load(dir, None, None, config, ThreadPool::new(1))
             .unwrap_err()
             .to_string()

@@ -1,9 +1,19 @@
 //! Models and chains for the tests of this folder.
 
+use beamgen_engine::{DeviceChoice, EngineConfig};
 use beamgen_prm::{Head, PrmSpec, RewardModel};
 use beamgen_search::*;
 
 use crate::tiny;
+
+/// The defaults of an engine, on the CPU. A test that leaves the choice of the device open may get
+/// the small emulated device that another test of this process has loaded.
+pub(crate) fn on_cpu() -> EngineConfig {
+    EngineConfig {
+        device: DeviceChoice::Cpu,
+        ..EngineConfig::default()
+    }
+}
 
 /// The bundled models' format with another step token, and a prompt without chat template.
 pub(crate) fn spec(step_token: &str) -> PrmSpec {
