@@ -1,10 +1,11 @@
 """A simulated day of a server that is watched: calm requests raise no alarm, shifted ones do.
 
-    python3 benches/monitor/day.py PROGRAM [CALM] [SHIFTED]
+    python3 benches/monitor/day.py PROGRAM [CALM] [SHIFTED] [GENERATOR]
 
 Makes a reference of 500 searches, serves CALM fresh problems of the same kind (5,000 by default) to 16 clients, and then
-SHIFTED (600) requests of each kind of shift: problems of seven people, and chains sampled at a temperature of 1.5. After each
-500 requests it prints the largest statistic as a share of its bound, and the quantities above a bound.
+SHIFTED (600) requests of each kind of shift: problems of seven people, and chains sampled at a temperature of 1.5. Last,
+GENERATOR writes SHIFTED chains under the same reward model. After each 500 requests it prints the largest statistic as a
+share of its bound, and the quantities above a bound.
 """
 
 import concurrent.futures
@@ -18,7 +19,8 @@ import time
 import urllib.request
 
 program = sys.argv[1]
-calm, shifted = (int(word) for word in [*sys.argv[2:], *["5000", "600"][len(sys.argv) - 2 :]])
+calm, shifted = (int(word) for word in [*sys.argv[2:4], *["5000", "600"][len(sys.argv[2:4]) :]])
+others = [str(pathlib.Path(word).resolve()) for word in sys.argv[4:5]]
 place = pathlib.Path(tempfile.mkdtemp())
 
 
@@ -38,14 +40,18 @@ run("solve", "reference.jsonl", "--quiet", "--out", "runs.jsonl")
 run("label", "few.jsonl", "--chains", "4", "--out", "labels.jsonl")
 run("calibrate", "--data", "labels.jsonl", "--runs", "runs.jsonl", "--out", "calibration.json")
 
-server = subprocess.Popen(
-    [program, "serve", "--port", "0", "--reference", "calibration.json"], cwd=place, stderr=subprocess.PIPE, text=True
-)
-for line in server.stderr:
-    print("server:", line.strip())
-    if "listening on" in line:
-        url = line.split()[-1]
-        break
+
+
+def started(*flags):
+    server = subprocess.Popen(
+        [program, "serve", "--port", "0", "--reference", "calibration.json", *flags],
+        cwd=place, stderr=subprocess.PIPE, text=True,
+    )
+    for line in server.stderr:
+        print("server:", line.strip())
+        if "listening on" in line:
+            return server, line.split()[-1]
+    sys.exit("the server has ended")
 
 
 def ask(text, **own):
@@ -82,6 +88,7 @@ def serve(name, texts, **own):
     return alarms
 
 
+server, url = started()
 try:
     assert serve("calm", problems(calm, 3)) == 0
     assert serve("seven people", problems(shifted, 4, "--min-people", "7", "--max-people", "7")) > 0
@@ -90,3 +97,10 @@ try:
 finally:
     server.terminate()
     server.wait()
+for other in others:
+    server, url = started("--generator", other, "--prm", "bundled")
+    try:
+        assert serve("another generator", problems(shifted, 7)) > 0
+    finally:
+        server.terminate()
+        server.wait()

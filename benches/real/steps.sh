@@ -7,7 +7,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 data=$(realpath "$1") from=$(realpath "$2")
 source "$here/../stages.sh"
-: "${CHAINS:=4000}" "${RATED:=1000}" "${UPDATES:=80}" "${STAGES:=4}" "${BATCH:=16}" "${RATE:=1e-4}" "${TRAIN:=all}" "${SEED:=0}" "${POOL:=150}"
+: "${CHAINS:=4000}" "${RATED:=1000}" "${UPDATES:=80}" "${STAGES:=4}" "${BATCH:=16}" "${RATE:=1e-4}" "${TRAIN:=all}" "${SEED:=0}" "${POOL:=150}" "${EVALUATE:=250}"
 mkdir -p "$3"; cd "$3"
 
 [ -e corrupted.jsonl ] || python3 "$here/corrupt.py" "$data/gsm8k_train.jsonl" --chains "$CHAINS" --seed "$SEED" > corrupted.new
@@ -43,9 +43,16 @@ for i in $(seq "$STAGES"); do
   stage "train-$i" "$beamgen" train prm --from "$from" --data train.jsonl --rule given --out prm --train "$TRAIN" --seed "$SEED" \
     --learning-rate "$RATE" --batch "$BATCH" --max-example-tokens 512 --held-out 0.02 "${stop[@]}" $(goes_on prm/work/run.json)
 done
-for set in "gsm8k $data/processbench_gsm8k.json given" "math $data/processbench_math.json given" "prm800k held.jsonl given"; do
-  read -r name file rule <<< "$set"
-  stage "eval-$name" "$beamgen" eval-prm --data "$file" --rule "$rule" --prm prm --dtype int8 --report "eval-$name"
+# Which kind of false step is noticed: problems that nothing was learnt from, each kind with the same right chains.
+[ -e kinds.jsonl ] || python3 "$here/corrupt.py" "$data/gsm8k_test.jsonl" --chains "$EVALUATE" --seed 1 > kinds.new
+[ -e kinds.jsonl ] || mv kinds.new kinds.jsonl
+kinds="operation number result skipped"
+for kind in $kinds; do
+  grep -E "\"kind\": \"($kind|right)\"" kinds.jsonl > "kind-$kind.jsonl"
+done
+for set in "gsm8k $data/processbench_gsm8k.json" "math $data/processbench_math.json" "prm800k held.jsonl" $(printf 'kind-%s ' $kinds); do
+  read -r name file <<< "$set"
+  stage "eval-$name" "$beamgen" eval-prm --data "${file:-$name.jsonl}" --rule given --prm prm --dtype int8 --limit "$([ "$name" = gsm8k ] && echo 400 || echo "$EVALUATE")" --report "eval-$name"
 done
 [ "$POOL" -eq 0 ] && exit
 [ -e pool.jsonl ] || head -n "$POOL" "$data/gsm8k_model_solutions.jsonl" > pool.jsonl
