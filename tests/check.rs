@@ -277,7 +277,7 @@ fn a_program_changes_nothing_in_a_search_unless_it_fails_steps() {
     };
     assert!(nodes.iter().all(abstains));
     assert!(
-        stderr.contains(r#"the checker "exit 3" failed"#),
+        stderr.contains(r#"the program "exit 3" failed"#),
         "{stderr}"
     );
     // It passes all steps, some time later.
@@ -286,5 +286,5 @@ fn a_program_changes_nothing_in_a_search_unless_it_fails_steps() {
     assert_eq!(answers(&passed), answers(&without));
     let said = |(node, _): &(Value, bool)| node["judges"][passes] == json!(1.0);
     assert!(nodes.len() > 100 && nodes.iter().all(said));
-    assert!(!stderr.contains("the checker"), "{stderr}");
+    assert!(!stderr.contains("the program"), "{stderr}");
 }

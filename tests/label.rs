@@ -300,7 +300,7 @@ fn what_a_checker_cost_is_kept_and_tried_again() {
         before.len() == 4 && before.values().all(|&lost| lost > 0),
         "{before:?}"
     );
-    let told = "4 problems lost verdicts of checkers";
+    let told = "4 problems lost verdicts of programs";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     place.write("mended", "");
     let again = run("l.jsonl", &["--resume"]);

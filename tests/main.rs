@@ -80,5 +80,6 @@ mod tls;
 mod too_long;
 mod train;
 mod trust;
+mod verifiers;
 mod version;
 mod words;

@@ -11,7 +11,7 @@ use crate::book::read;
 use crate::run::{Place, root};
 
 /// The headings of a command's help under which flags for settings are listed.
-const SETTING_HEADINGS: [&str; 4] = ["Search", "Sampling", "Models", "Checkers"];
+const SETTING_HEADINGS: [&str; 4] = ["Search", "Sampling", "Models", "Checkers and verifiers"];
 
 /// Checks that a file has this text. With `BEAMGEN_WRITE=1` the file is written instead.
 fn assert_written(path: &str, text: &str) {

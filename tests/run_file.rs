@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::calibrate::calibrated;
 use crate::run::root;
+use crate::verifiers::EVEN;
 
 /// By section: the fields, and whether each is optional.
 type Documented = BTreeMap<String, BTreeMap<String, bool>>;
@@ -69,6 +70,9 @@ impl Seen {
             self.objects("step", &line["steps"]);
             self.objects("answer", &line["answers"]);
             self.ledger(&line["ledger"]);
+            if let Some(outcome) = line.get("outcome") {
+                self.object("outcome", outcome);
+            }
             if let Some(unsound) = line.get("unsound") {
                 self.object("unsound", unsound);
             }
@@ -95,7 +99,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     let twins = place.run(&["problems", "--count", "4", "--twins"]).ok();
     place.write("twins.jsonl", twins.stdout);
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 13] = [
+    let runs: [&[&str]; 14] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "4", "--tree", "--rollouts", "2", "-n", "4"],
@@ -109,6 +113,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         &["--limit", "2", "--tree", "--calibration", "cal.json"],
         &["begun.jsonl"],
         &["twins.jsonl", "--strategy", "single", "--scorer", "none"],
+        &["--limit", "4", "--verifier", EVEN],
     ];
     let mut seen = Seen::default();
     for (at, args) in runs.into_iter().enumerate() {

@@ -98,7 +98,7 @@ fn flags_that_change_nothing_are_refused() {
     let all = [
         &["combine"],
         &models[..3],
-        &["checker_timeout"],
+        &["checker_timeout", "verifier_open", "verifier_timeout"],
         &models[3..],
         &others,
     ]
@@ -112,20 +112,23 @@ fn flags_that_change_nothing_are_refused() {
         }
         let value = match row.name {
             "combine" => "min",
-            "checker_timeout" => "9",
+            "checker_timeout" | "verifier_timeout" => "9",
             "score_as" => "median",
             "max_error" => "0.1",
             "prm_url" => "http://127.0.0.1:9",
             _ => "x",
         };
         let flag = format!("--{}", row.name.replace('_', "-"));
-        let given = [flag.as_str(), value];
+        let given = match row.kind {
+            Kind::Switch => vec![flag.as_str()],
+            _ => vec![flag.as_str(), value],
+        };
         for command in [
             &["solve", "--scorer", "exact"][..],
             &["bench", "--scorers", "exact"],
             &["bench", "--config", "bench.toml"],
         ] {
-            let args = [command, &given].concat();
+            let args = [command, &given[..]].concat();
             place
                 .run(&args)
                 .assert_refused(&args.join(" "), &[&flag, "changes nothing here"]);
@@ -182,6 +185,8 @@ fn the_document_of_the_server_has_what_a_request_may_set() {
         "reference",
         "steps",
         "context",
+        "verifier",
+        "tests",
         "events",
         "tree",
     ];

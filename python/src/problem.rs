@@ -8,9 +8,6 @@ use pyo3::prelude::*;
 
 use crate::errors::InputError;
 
-/// The id, text, reference answer, given steps and context of a problem.
-type Parts = (String, String, Option<String>, Vec<String>, Vec<String>);
-
 /// Parses a problem from a line of a problem file. `name` stands for the problem in errors.
 pub(crate) fn read(json: &str, name: &str) -> PyResult<Problem> {
     let read = Problems::read(json.as_bytes(), name).map_err(|error| match error {
@@ -23,28 +20,20 @@ pub(crate) fn read(json: &str, name: &str) -> PyResult<Problem> {
 
 /// Reads all problems of a file, which is JSON lines, or text with one problem per line.
 #[pyfunction]
-pub(crate) fn read_problems(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Parts>> {
-    parts(py.detach(|| Problems::open(&path)))
+pub(crate) fn read_problems(py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
+    lines(py.detach(|| Problems::open(&path)))
 }
 
 /// Returns the sample problems of the bundled world.
 #[pyfunction]
-pub(crate) fn sample_problems() -> PyResult<Vec<Parts>> {
-    parts(beamgen::bundled::sample())
+pub(crate) fn sample_problems() -> PyResult<Vec<String>> {
+    lines(beamgen::bundled::sample())
 }
 
-fn parts(problems: Result<Problems, ProblemsError>) -> PyResult<Vec<Parts>> {
+/// Returns each problem as JSON.
+fn lines(problems: Result<Problems, ProblemsError>) -> PyResult<Vec<String>> {
     let problems = problems.map_err(|error| InputError::new_err(error.to_string()))?;
-    let parts = |problem: Problem| {
-        let Problem {
-            id,
-            text,
-            answer,
-            steps,
-            context,
-            ..
-        } = problem;
-        (id, text, answer, steps, context)
-    };
-    Ok(problems.problems.into_iter().map(parts).collect())
+    let lines = problems.problems.iter().map(serde_json::to_string);
+    let lines: Result<Vec<String>, _> = lines.collect();
+    lines.map_err(|error| InputError::new_err(error.to_string()))
 }

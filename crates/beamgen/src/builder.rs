@@ -5,7 +5,7 @@ use std::path::Path;
 use beamgen_hub::Hub;
 use beamgen_launcher::Launcher;
 use beamgen_search::{
-    Answers, Combine, Generator, PerStep, Scorer, StepByStep, StepGenerator, StepScorer,
+    Answers, Combine, Generator, PerStep, Scorer, StepByStep, StepGenerator, StepScorer, Verifier,
 };
 
 use crate::own::{Identity, OwnJudge, OwnParts};
@@ -233,7 +233,27 @@ impl SolverBuilder {
         self
     }
 
-    /// Sets the launcher of checkers' programs. The default is `beamgen-launcher`, next to the
+    /// Sets the verifier that judges finished chains: `math`, or a shell command that reads and
+    /// writes JSON lines. The [launcher](Self::launcher) starts the command.
+    #[must_use]
+    pub fn verifier(mut self, run: impl Into<String>) -> Self {
+        self.config.verifier.run = run.into();
+        self
+    }
+
+    /// Sets a verifier of your own. Run files identify it by `name`, so the name should change when
+    /// its outcomes change. A problem may still name one of the settings' verifiers.
+    #[must_use]
+    pub fn custom_verifier(
+        mut self,
+        name: impl Into<String>,
+        verifier: impl Verifier + Send + 'static,
+    ) -> Self {
+        self.own.verifier = Some((name.into(), Box::new(verifier)));
+        self
+    }
+
+    /// Sets the launcher of programs of checkers and verifiers. The default is `beamgen-launcher`, next to the
     /// program of this process or on the search path ([`Launcher::installed`]).
     #[must_use]
     pub fn launcher(mut self, launcher: Launcher) -> Self {

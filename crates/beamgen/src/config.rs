@@ -14,6 +14,7 @@ use crate::checkers_config::CheckersConfig;
 use crate::judge_config::{JudgeConfig, is_word};
 use crate::pair_header::Header;
 use crate::server_config::ServerConfig;
+use crate::verifier_config::VerifierConfig;
 use crate::{Error, bundled};
 
 /// The settings of a [`Solver`](crate::Solver). Every key has a default; unknown keys are refused.
@@ -32,6 +33,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// Checkers that veto steps.
     pub checkers: CheckersConfig,
+    /// Verifiers, which decide whether a finished chain is right.
+    pub verifier: VerifierConfig,
 }
 
 /// The content of a settings file: all of [`Config`], and the table `[pair]` if the file is a
@@ -50,6 +53,8 @@ pub(crate) struct SettingsFile {
     engine: EngineConfig,
     #[serde(default)]
     checkers: CheckersConfig,
+    #[serde(default)]
+    verifier: VerifierConfig,
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
@@ -224,6 +229,7 @@ impl Config {
             generator: file.generator,
             engine: file.engine,
             checkers: file.checkers,
+            verifier: file.verifier,
         })
     }
 
@@ -264,6 +270,7 @@ impl Config {
         self.generator.validate()?;
         self.engine.validate()?;
         self.checkers.check()?;
+        self.verifier.check()?;
         self.check_addresses()
     }
 

@@ -87,6 +87,7 @@ mod size;
 mod solver;
 mod soundness;
 mod source;
+mod verifier_config;
 
 /// Checkers, which prove steps wrong: built-in ones, and external programs.
 pub use beamgen_checkers as checkers;
@@ -136,11 +137,12 @@ pub mod models {
 /// Types of results: answers, votes and costs.
 pub mod result {
     pub use beamgen_search::{
-        Answer, AnswerVotes, Answers, Evidence, FinishedChain, Flops, JudgeSpent, Ledger, Seconds,
-        Stopped, Unsound, Width,
+        Answer, AnswerVotes, Answers, Evidence, FinishedChain, Flops, JudgeSpent, Ledger, Outcome,
+        OutcomeKind, Seconds, Stopped, Unsound, Verifier, WholeChain, Width,
     };
 
     pub use crate::soundness::Auditor;
+    pub use crate::verifier_config::VerifierConfig;
 }
 
 /// The traits of scorers, the types of their arguments, and rules that combine several judges.

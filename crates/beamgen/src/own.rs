@@ -3,7 +3,7 @@
 
 use beamgen_launcher::Launcher;
 use beamgen_prm::PrmSpec;
-use beamgen_search::{Answers, Generator, Scorer};
+use beamgen_search::{Answers, Generator, Scorer, Verifier};
 use serde_json::{Map, Value};
 
 use crate::fingerprint;
@@ -42,7 +42,9 @@ pub(crate) struct OwnParts {
     pub judges: Vec<OwnJudge>,
     /// The rules that find and compare answers; `None` for the rules of mathematics.
     pub answers: Option<Box<dyn Answers + Send>>,
-    /// The launcher that starts checker commands.
+    /// A verifier with its name, which judges problems that name no other.
+    pub verifier: Option<(String, Box<dyn Verifier + Send>)>,
+    /// The launcher that starts programs of checkers and verifiers.
     pub launcher: Launcher,
     /// Whether to load the scorer even if the default settings need no scores.
     pub load_scorer: bool,

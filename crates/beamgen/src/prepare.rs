@@ -14,6 +14,7 @@ mod scorer;
 
 use std::cell::RefCell;
 
+use beamgen_checkers::Verifiers;
 use beamgen_engine::ThreadPool;
 use beamgen_eval::MathAnswers;
 use beamgen_generator::Prompts;
@@ -40,6 +41,7 @@ pub struct Prepared {
     generator: FoundGenerator,
     scorer: FoundScorer,
     judges: Vec<PreparedJudge>,
+    verifiers: Verifiers,
     memory: PlannedMemory,
     /// A callback for the hidden state of each step that [`reward_model`](Self::reward_model)
     /// scores.
@@ -93,6 +95,7 @@ impl Prepared {
         };
         let scorer = find_scorer(&mut inputs, wanted, &generator)?;
         let judges = find_judges(&mut inputs, wanted, &generator)?;
+        let verifiers = find_verifiers(&mut inputs, wanted)?;
         let opened = Opened {
             generator: generator.opened.as_ref(),
             reward: scorer.reward.as_ref(),
@@ -106,6 +109,7 @@ impl Prepared {
             generator,
             scorer,
             judges,
+            verifiers,
             memory,
             observer: RefCell::new(None),
             notes: inputs.finder.notes,
@@ -196,7 +200,7 @@ impl Prepared {
         }
         let lost = self.judges.iter();
         let lost = lost.filter_map(|judge| Some((judge.name.clone(), judge.lost.clone()?)));
-        let lost = lost.collect();
+        let lost = lost.chain(self.verifiers.lost().iter().cloned()).collect();
         let name = scorer_name(&self.config, &self.own).unwrap_or("prm");
         let name = name.to_owned();
         let mut scorer = loaded.scorer.or(self.own.scorer.map(|(_, scorer)| scorer));
@@ -227,6 +231,7 @@ impl Prepared {
             generator,
             scorer,
             answers: answers.unwrap_or_else(|| Box::new(MathAnswers)),
+            verifiers: self.verifiers,
             models,
             notes: self.notes,
             compute: self.memory.compute,
@@ -293,4 +298,18 @@ impl Prepared {
         }
         Ok(())
     }
+}
+
+/// Starts the verifiers of the settings, and adds the caller's own. Scoring of given chains needs
+/// none.
+fn find_verifiers(inputs: &mut Inputs, wanted: Wanted) -> Result<Verifiers, Error> {
+    if wanted == Wanted::RewardModel {
+        return Ok(Verifiers::default());
+    }
+    let mut verifiers = inputs.config.verifier.open(&inputs.own.launcher)?;
+    if let Some((name, own)) = inputs.own.verifier.take() {
+        verifiers.add(&name, own);
+        verifiers.set_usual(&name);
+    }
+    Ok(verifiers)
 }

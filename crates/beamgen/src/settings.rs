@@ -120,7 +120,7 @@ impl Part {
         match self {
             Self::Width | Self::Search => "Search",
             Self::Sampling => "Sampling",
-            Self::Checkers | Self::Soundness => "Checkers",
+            Self::Checkers | Self::Soundness => "Checkers and verifiers",
             Self::Scorer | Self::Models | Self::Reward | Self::Engine => "Models",
         }
     }
@@ -143,6 +143,9 @@ const JUDGE: Needs = ("`judge` or `checker`", |config| {
 });
 const COMMAND: Needs = ("`checker_command`", |config| {
     !config.checkers.commands.is_empty()
+});
+const VERIFIER: Needs = ("a command as `verifier`", |config| {
+    !config.verifier.is_math()
 });
 const MODEL: Needs = ("`scorer` prm or orm", |config| {
     matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm)
@@ -320,6 +323,16 @@ pub static SETTINGS: &[Setting] = table! {
     "sound_above" "" "SCORE" Number "0" "0..1" "checkers.sound_above" Solver Soundness Long;
     /// Withhold answers that are unsound by `audit` or `sound_above`
     "require_sound" "" "" Switch "" "" "checkers.require_sound" Solver Soundness Long;
+    /// Rule that decides whether a chain is right: math, or a shell command that speaks JSON lines
+    ///
+    /// math compares the answer with the reference. A command gets each finished chain, with the
+    /// reference and the tests of its problem, and says right, wrong or unknown
+    /// (docs/rewards/verifiers.md). A problem may name another one in `verifier`.
+    "verifier" "" "math|CMD" Text "math" "" "verifier.run" Solver Soundness Long;
+    /// Keep the reference answer and the tests from the verifier, which judges by the problem alone
+    "verifier_open" "" "" Switch "" "" "verifier.open" Solver Soundness Long VERIFIER;
+    /// Seconds after which a verifier command that does not answer is killed
+    "verifier_timeout" "" "SECONDS" Number "10" "0.001..86400" "verifier.timeout" Solver Soundness Long VERIFIER;
     /// Published models by name, e.g. qwen2.5-math-1.5b
     ///
     /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use beamgen_checkers::{Lost, LostSoFar};
+use beamgen_checkers::{Lost, LostSoFar, Verifiers};
 use beamgen_engine::Compute;
 use beamgen_eval::calibrate::{Calibration, PolicyName, RiskCurve};
 use beamgen_search::{
@@ -30,6 +30,7 @@ pub struct Solver {
     pub(crate) generator: Box<dyn Generator + Send>,
     pub(crate) scorer: Option<Box<dyn Scorer + Send>>,
     pub(crate) answers: Box<dyn Answers + Send>,
+    pub(crate) verifiers: Verifiers,
     pub(crate) models: Map<String, Value>,
     pub(crate) notes: Vec<String>,
     pub(crate) compute: Compute,
@@ -212,6 +213,7 @@ impl Solver {
                 .as_deref_mut()
                 .map(|scorer| scorer as &mut dyn Scorer),
             answers: &*self.answers,
+            verifier: Some(&mut self.verifiers),
             clock: &clock,
         };
         let in_flight = self.config.search.in_flight;
@@ -405,6 +407,11 @@ impl Solver {
         if checkers.require_sound {
             add("audit", serde_json::to_value(checkers.auditors()));
             add("sound_above", serde_json::to_value(checkers.sound_above));
+        }
+        // The reference is compared without a verifier, as always before there were others.
+        let verifier = self.verifiers.identity(self.config.verifier.open);
+        if let Some(verifier) = verifier {
+            add("verifier", Ok(verifier));
         }
         if let Some(Value::Object(search)) = identity.get_mut("search") {
             // `in_flight` changes the speed only.

@@ -5,6 +5,8 @@
 //! [`Pass`](Verdict::Pass) if some part of the step was verified (which does not make it a good
 //! step), and otherwise [`Abstain`](Verdict::Abstain). [`CHECKERS`] lists the built-in checkers;
 //! [`External`] runs the user's program.
+//!
+//! [`Verifiers`] judge whole chains instead of steps, by the user's programs.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -18,6 +20,7 @@ mod panel;
 mod scorer;
 mod table;
 mod verdict;
+mod verifier;
 
 pub use arithmetic::Arithmetic;
 pub use checker::{CheckItem, Checker, Lost, PerStep, StepState};
@@ -28,3 +31,4 @@ pub use panel::{Opinion, Panel, Tally};
 pub use scorer::CheckerScorer;
 pub use table::{CHECKERS, Row, UnknownChecker, named};
 pub use verdict::Verdict;
+pub use verifier::{BuiltIn, MATH, ProgramVerifier, VERIFIERS, Verifiers};

@@ -102,6 +102,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
         return refuse(format!("{typed} changes nothing here, {why}: leave it out"));
     }
     let mut config = settings::config(flags)?;
+    settings::refuse_verifier(&config, "label")?;
     let (search, usual) = (json!(config.search), json!(SearchConfig::default()));
     for (name, _) in &OWN[2..] {
         if search[name] != usual[name] {

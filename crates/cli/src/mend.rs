@@ -102,6 +102,7 @@ fn each<T: Task, D: Serialize>(
 ) -> Result<usize, Failure> {
     let config = settings::search_config(&args.settings)?;
     config.check()?;
+    settings::refuse_verifier(&config, "refine` and `beamgen guard")?;
     // The output is opened before the models are loaded, so that one that cannot be written fails
     // now.
     let mut out = args.out.as_deref().map(Output::open).transpose()?;

@@ -64,8 +64,13 @@ pub(crate) fn problem(
     }
     // A withheld answer counts as wrong, but it was not given, so it is not printed as wrong.
     let graded = record.correct.filter(|_| record.withheld.is_none());
-    match (graded, &problem.answer) {
+    // A verifier gives its reason instead of the right answer.
+    let outcome = record.outcome.as_ref().map(ToString::to_string);
+    match (graded, outcome.as_deref().or(problem.answer.as_deref())) {
         (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,
+        (Some(false), Some(outcome)) if record.verifier.is_some() => {
+            write!(out, "  {}", palette.paint(Ink::Bad, line(outcome)))?;
+        }
         (Some(false), Some(expected)) if record.cannot_tell => {
             write!(out, "  cannot tell whether it is {}", line(expected))?;
         }
@@ -332,10 +337,7 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
     }
     if graded.cannot_tell > 0 {
         let answers = counted(graded.cannot_tell, "answer", "answers");
-        writeln!(
-            out,
-            "{answers} could not be compared with the reference: counted as wrong"
-        )?;
+        writeln!(out, "{answers} could not be judged: counted as wrong")?;
     }
     if graded.too_long > 0 {
         let problems = counted(graded.too_long, "problem", "problems");

@@ -62,11 +62,7 @@ impl RunReport {
                 "chains because memory was short",
                 "raise --kv-memory",
             ),
-            (
-                verdicts,
-                "verdicts of checkers",
-                "fix the checker's command",
-            ),
+            (verdicts, "verdicts of programs", "fix the command"),
         ] {
             if lost > 0 {
                 let problems = counted(lost, "problem", "problems");

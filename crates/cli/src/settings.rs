@@ -55,6 +55,16 @@ pub(crate) fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> R
     Ok(())
 }
 
+/// Refuses a verifier in the settings of `command`, which compares answers with references.
+pub(crate) fn refuse_verifier(config: &Config, command: &str) -> Result<(), Failure> {
+    if config.verifier.is_math() {
+        return Ok(());
+    }
+    refuse(format!(
+        "`beamgen {command}` compares answers with references, without a verifier: leave the verifier out"
+    ))
+}
+
 /// Returns the configuration with the changes of `--set` and of other flags.
 pub(crate) fn with_flags<const PARTS: u16>(
     mut config: Config,

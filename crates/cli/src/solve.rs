@@ -88,7 +88,7 @@ fn open_run_file(
     if again > 0 {
         let problems = counted(again, "problem", "problems");
         output::note(format_args!(
-            "note: trying {problems} again, which could not be tried, or lost chains to memory or verdicts of checkers"
+            "note: trying {problems} again, which could not be tried, or lost chains to memory or verdicts of programs"
         ));
     }
     Ok((Some(file), finished))

@@ -31,5 +31,5 @@ pub use answer::{MathAnswers, Verdict};
 pub use chains::{GivenChain, context_of, cut_response, steps_of};
 pub use fingerprint::Fingerprint;
 pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
-pub use record::{Record, Spent, StepRecord, is_correct, verdict};
+pub use record::{Record, Spent, StepRecord, chain_verdict, is_correct, verdict};
 pub use run_file::{RunFile, RunFileError, RunFileFault, RunHeader};

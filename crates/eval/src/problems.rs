@@ -47,6 +47,12 @@ const BODY: &str = "body";
 /// The key of given steps, with which every chain of the problem begins.
 const STEPS: &str = "steps";
 
+/// The key of the name of the problem's own verifier.
+const VERIFIER: &str = "verifier";
+
+/// The key of data for a verifier.
+const TESTS: &str = "tests";
+
 /// The largest number of keys in a message, so that it fits on a line.
 const NAMED_KEYS: usize = 8;
 
@@ -231,7 +237,7 @@ impl Problems {
         }
     }
 
-    /// Returns the fingerprint of all problems (ids, texts, answers, given steps, contexts). A run can only be
+    /// Returns the fingerprint of all problems (ids, texts, answers, given steps, contexts, verifiers, tests). A run can only be
     /// resumed with equal problems.
     pub fn fingerprint(&self) -> String {
         let mut hash = Fingerprint::default();
@@ -252,6 +258,14 @@ impl Problems {
             }
             for document in &problem.context {
                 hash.field(document.as_bytes());
+            }
+            if let Some(verifier) = &problem.verifier {
+                hash.field(b"\0verifier");
+                hash.field(verifier.as_bytes());
+            }
+            if let Some(tests) = &problem.tests {
+                hash.field(b"\0tests");
+                hash.field(tests.to_string().as_bytes());
             }
         }
         hash.finish()
@@ -381,7 +395,8 @@ fn from_object(
     // A null under the first key must not hide documents under another key.
     let context = contexts.next();
     let is_read = |key: &str| {
-        let read = [field, "id", STEPS].into_iter().chain(body.map(|_| BODY));
+        let read = [field, "id", STEPS, VERIFIER, TESTS];
+        let read = read.into_iter().chain(body.map(|_| BODY));
         let mut read = read.chain(context.map(|(key, _)| key));
         read.any(|read| key.eq_ignore_ascii_case(read))
     };
@@ -404,6 +419,10 @@ fn from_object(
             Some((key, given)) => context_of(given, key).map_err(LineFault::Texts)?,
             None => Vec::new(),
         },
+        verifier: scalar(object, VERIFIER)?,
+        tests: find(object, TESTS)
+            .filter(|tests| !tests.is_null())
+            .cloned(),
         ..Problem::default()
     };
     // The limit is on all text that the model reads, which includes the documents.

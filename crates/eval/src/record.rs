@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use beamgen_search::{
-    AnswerVotes, ChainTree, Evidence, Flops, JudgeSpent, Ledger, Node, ProblemResult, Unsound,
-    Width, number_or_nan, numbers_or_nan,
+    AnswerVotes, ChainTree, Evidence, FinishedChain, Flops, JudgeSpent, Ledger, Node, Outcome,
+    OutcomeKind, ProblemResult, Unsound, Width, number_or_nan, numbers_or_nan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +34,17 @@ pub struct Record {
     /// The answer withheld because its chain scored below the threshold, or is unsound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
-    /// Whether the answer certainly equals the reference; `None` without a reference.
+    /// Whether the answer certainly equals the reference, or the verifier finds its chain right; `None` without a
+    /// reference or verifier.
     pub correct: Option<bool>,
-    /// Whether the answer could not be compared with the reference. It then counts as wrong.
+    /// The name of the verifier that judged the chains; `None` if answers are compared with the reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<String>,
+    /// The verifier's finding about the chosen chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Whether the answer could not be compared with the reference, or the verifier could not tell. It then counts as
+    /// wrong.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cannot_tell: bool,
     /// The step that makes the chosen chain unsound; `None` if the chain is sound or was not audited. If the answer
@@ -226,6 +234,16 @@ impl Record {
         lost > 0 || (self.error.is_some() && !self.is_too_long())
     }
 
+    /// Returns the verdict on one of the answers: the verifier's finding about its best chain, or else the comparison
+    /// with the reference. Returns `None` without a verifier and a reference.
+    pub fn verdict_on(&self, answer: &AnswerVotes) -> Option<Verdict> {
+        if self.verifier.is_some() {
+            return Some(verdict_of(answer.outcome));
+        }
+        let reference = self.reference.as_deref()?;
+        Some(answer::compare(&answer.answer, reference))
+    }
+
     /// Returns the evidence against the chosen chain if its answer is right nevertheless, else `None`.
     pub fn right_but_unsound(&self) -> Option<Evidence> {
         let unsound = self.unsound.as_ref()?;
@@ -250,6 +268,10 @@ impl Record {
             guess: result.is_guess,
             withheld: result.withheld.clone(),
             correct: is_correct(result),
+            verifier: result.verifier.clone(),
+            outcome: result
+                .chosen_chain()
+                .and_then(|chain| chain.outcome.clone()),
             cannot_tell: verdict(result) == Some(Verdict::CannotTell),
             unsound: result.unsound.clone(),
             steps: result.steps().into_iter().map(StepRecord::new).collect(),
@@ -267,8 +289,14 @@ impl Record {
     }
 }
 
-/// Compares the answer of a result with the reference answer; returns `None` without a reference.
+/// Returns the verdict on the answer of a result: the verifier's finding about its chain, or else the comparison with
+/// the reference answer. Returns `None` without a verifier and a reference.
 pub fn verdict(result: &ProblemResult) -> Option<Verdict> {
+    if result.verifier.is_some() {
+        // A missing answer is wrong here, too.
+        let chain = result.chosen_chain().filter(|_| result.answer.is_some());
+        return Some(chain.map_or(Verdict::Different, chain_verdict));
+    }
     let expected = result.problem.answer.as_deref()?;
     Some(match result.answer.as_deref() {
         Some(given) => answer::compare(given, expected),
@@ -277,15 +305,29 @@ pub fn verdict(result: &ProblemResult) -> Option<Verdict> {
     })
 }
 
-/// Returns whether the answer is proved equal to the reference answer, so false if they cannot be compared. Returns
-/// `None` without a reference.
+/// Returns the verdict on a chain of a problem that a verifier judges. A chain that was not judged, because it did not
+/// end with an answer, is wrong.
+pub fn chain_verdict(chain: &FinishedChain) -> Verdict {
+    verdict_of(chain.outcome.as_ref().map(|outcome| outcome.kind))
+}
+
+fn verdict_of(outcome: Option<OutcomeKind>) -> Verdict {
+    match outcome {
+        Some(OutcomeKind::Right) => Verdict::Same,
+        Some(OutcomeKind::Unknown | OutcomeKind::Lost) => Verdict::CannotTell,
+        Some(OutcomeKind::Wrong) | None => Verdict::Different,
+    }
+}
+
+/// Returns whether the answer is proved right, so false if the verifier cannot tell or the reference cannot be
+/// compared. Returns `None` without a verifier and a reference.
 pub fn is_correct(result: &ProblemResult) -> Option<bool> {
     verdict(result).map(|verdict| verdict == Verdict::Same)
 }
 
 #[cfg(test)]
 mod tests {
-    use beamgen_search::{Finish, FinishedChain, NodeId, Problem};
+    use beamgen_search::{Finish, NodeId, Problem};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -312,6 +354,7 @@ mod tests {
             is_guess: false,
             class: Some("42".to_owned()),
             copies: 1,
+            outcome: None,
         };
         ProblemResult {
             index: 0,
@@ -328,12 +371,14 @@ mod tests {
             is_guess: false,
             withheld: None,
             unsound: None,
+            verifier: None,
             answers: vec![AnswerVotes {
                 answer: "42".to_owned(),
                 votes: 1,
                 weight: 0.5,
                 score: Some(0.5),
                 node: NodeId(2),
+                outcome: None,
             }],
             score: Some(0.5),
             error: None,

@@ -140,6 +140,7 @@ fn voting_and_choosing_give_the_published_figures() {
                 is_guess: false,
                 class: Some(MathAnswers.class(answer)),
                 copies: 1,
+                outcome: None,
             })
             .collect();
         // A plain vote knows no scores: ties go to what came first.

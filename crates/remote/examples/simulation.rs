@@ -482,6 +482,7 @@ fn run(replicas: usize, problems: usize, in_flight: usize) -> Row {
     };
     world.borrow_mut().give();
     let models = Models {
+        verifier: None,
         generator: &mut generator,
         scorer: Some(&mut scorer),
         answers: &NoAnswers,

@@ -8,6 +8,7 @@ use strum::{Display, EnumString, VariantArray, VariantNames};
 use crate::error::ConfigError;
 use crate::finish::{Border, Finish};
 use crate::numbers::one;
+use crate::outcome::Outcome;
 use crate::thoughts;
 use crate::tree::NodeId;
 
@@ -98,6 +99,9 @@ pub struct FinishedChain {
     /// The number of chains that were sampled with this text; each of them has a vote.
     #[serde(default = "one")]
     pub copies: usize,
+    /// The verifier's finding; `None` if no verifier judged the chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
 }
 
 /// Returns the index in `chains` of the chain whose answer is chosen; `None` if no chain has an
@@ -192,6 +196,7 @@ mod tests {
             is_guess: false,
             class: answer.map(str::to_owned),
             copies: 1,
+            outcome: None,
         }
     }
 

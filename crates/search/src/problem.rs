@@ -62,6 +62,13 @@ pub struct Problem {
     /// The tools that the chat template may describe, each as a JSON object in the template's form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<serde_json::Value>,
+    /// The name of the verifier that judges the chains, if it is not the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<String>,
+    /// The data by which a verifier judges, such as the tests of a program. Like the reference
+    /// answer, the search never reads them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<serde_json::Value>,
 }
 
 impl Problem {

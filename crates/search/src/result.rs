@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::choose::{Choose, FinishedChain, choose, ranked};
 use crate::ledger::Ledger;
 use crate::numbers::{is_default, number_or_nan};
+use crate::outcome::OutcomeKind;
 use crate::problem::Problem;
 use crate::tree::{ChainTree, Node, NodeId};
 
@@ -34,6 +35,10 @@ pub struct ProblemResult {
     /// checked for such steps, and the chain has an answer or would have one without that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsound: Option<Unsound>,
+    /// The name of the verifier that judged the chains. `None` if the answer is to be compared with
+    /// the problem's reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<String>,
     /// The answers that took part in the choice, with their votes. The chosen answer comes first,
     /// the others by falling votes, then by falling score.
     #[serde(default)]
@@ -149,6 +154,9 @@ pub struct AnswerVotes {
     pub score: Option<f32>,
     /// The last node of the best of these chains in the problem's tree.
     pub node: NodeId,
+    /// The verifier's finding about the best of these chains; `None` if no verifier judged it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OutcomeKind>,
 }
 
 /// The reason why a search ended before its strategy was done.
@@ -235,6 +243,7 @@ pub(crate) fn answer_votes(
             weight,
             score: chain.score,
             node: chain.node,
+            outcome: None,
         };
         classes.push((class, first));
     }

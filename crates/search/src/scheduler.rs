@@ -17,6 +17,7 @@ mod speculative;
 mod stating;
 mod steps;
 mod values;
+mod verifying;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -33,11 +34,13 @@ use crate::request::{Intake, Request, RequestList, Settings, StrategyFactory};
 use crate::result::{ProblemResult, RunSummary};
 use crate::scorer::Scorer;
 use crate::tree::NodeId;
+use crate::verifier::Verifier;
 
 use active::{ActiveProblem, Passes, Stage};
 use admission::{Requests, Room};
 use live::{Live, Look};
 use scoring::PendingBatches;
+use verifying::Waiting;
 
 /// The parts that a run is given: models, answer matching and a clock.
 #[allow(missing_debug_implementations, reason = "trait objects")]
@@ -47,6 +50,9 @@ pub struct Models<'a> {
     /// The source of scores. Without a scorer nothing is scored, and strategies that need scores
     /// are refused.
     pub scorer: Option<&'a mut dyn Scorer>,
+    /// The verifier of finished chains. Without one, and for problems that it does not judge, whoever
+    /// gets the result compares answers with references.
+    pub verifier: Option<&'a mut dyn Verifier>,
     /// Extracts final answers from texts and decides which of them are equal.
     pub answers: &'a dyn Answers,
     /// The source of the ledger's seconds and of the time that deadlines are compared with.
@@ -167,6 +173,7 @@ pub fn serve<'s>(
         passes: Passes::default(),
         owners: HashMap::new(),
         batches: PendingBatches::new(),
+        unverified: Waiting::new(),
         stopped: false,
         summary: RunSummary::default(),
         started,
@@ -219,6 +226,8 @@ struct Scheduler<'m, 's> {
     /// The owner of each growing chain, to route closed steps to their problems.
     owners: HashMap<ChainId, Owner>,
     batches: PendingBatches,
+    /// The results that wait for outcomes of their chains.
+    unverified: Waiting,
     stopped: bool,
     summary: RunSummary,
     started: Duration,
@@ -246,14 +255,19 @@ impl Scheduler<'_, '_> {
         let admitted = self.admit()?;
         // Before new steps start: the steps can then use the memory of the problems that end here.
         let ended = self.end_overdue();
-        // Without a problem in flight only scores of given chains are pending. Blocking for them is
-        // right only if nothing else happened in this turn.
+        let verified = self.collect_outcomes(false);
+        // Without a problem in flight only scores of given chains and outcomes are pending. Blocking
+        // for them is right only if nothing else happened in this turn.
         if self.live.is_empty() {
-            let waits = !self.batches.given.is_empty();
-            if waits {
-                self.collect_scores(!(given || admitted || ended))?;
+            let moved = given || admitted || ended || verified;
+            let scores = !self.batches.given.is_empty();
+            if scores {
+                self.collect_scores(!moved)?;
+            } else if !moved {
+                self.collect_outcomes(true);
             }
-            return Ok(given || admitted || ended || waits || !self.requests.closed);
+            let waits = scores || !self.unverified.is_empty();
+            return Ok(moved || waits || !self.requests.closed);
         }
         let started = self.start_steps();
         let passed = self.pass()?;
@@ -333,7 +347,7 @@ impl Scheduler<'_, '_> {
         if let Some(mut live) = self.live.remove(index) {
             live.charge_passes(self.passes);
             let result = problem_result::result(live, &self.cx);
-            self.hand_over(result);
+            self.verify(result);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use beamgen::bundled;
 use beamgen::eval::answer::compare;
+use beamgen::eval::chain_verdict;
 use beamgen::eval::{Record, Spent, Verdict};
 use beamgen::generator::TokenLogprobs;
 use beamgen::result::{FinishedChain, Stopped};
@@ -248,7 +249,11 @@ fn facts(ask: &Ask, done: &Done, chain: Option<&FinishedChain>) -> Value {
     if chain.is_some_and(|chain| chain.is_guess) {
         facts["guess"] = true.into();
     }
-    if let Some(reference) = &done.result.problem.answer {
+    if done.result.verifier.is_some() {
+        let verdict = chain.filter(|_| answer.is_some()).map(chain_verdict);
+        facts["correct"] = (verdict == Some(Verdict::Same)).into();
+        facts["outcome"] = json!(chain.and_then(|chain| chain.outcome.as_ref()));
+    } else if let Some(reference) = &done.result.problem.answer {
         let is_correct = |answer| compare(answer, reference) == Verdict::Same;
         facts["correct"] = answer.is_some_and(is_correct).into();
     }

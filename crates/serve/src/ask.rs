@@ -275,7 +275,16 @@ impl Ask {
         let mut ask = Self::of_preset(app, Shape::Completion, fields)?;
         let own = fields.object("beamgen")?;
         // These fields belong to each answer, or have no effect on these routes.
-        for key in ["id", "reference", "steps", "context", "events", "tree"] {
+        for key in [
+            "id",
+            "reference",
+            "steps",
+            "context",
+            "verifier",
+            "tests",
+            "events",
+            "tree",
+        ] {
             if own.contains_key(key) {
                 let reason = "not supported on this route: leave it out";
                 let field = format!("beamgen.{key}");
@@ -293,6 +302,14 @@ impl Ask {
             let field = self.field_of(setting).unwrap_or("beamgen");
             Refusal::field("invalid_value", field, &reason)
         };
+        let names = || app.models.config.verifier.names();
+        for verifier in self.problems.iter().filter_map(|p| p.verifier.as_deref()) {
+            if !names().any(|name| name == verifier) {
+                let known: Vec<&str> = names().collect();
+                let reason = format!("no verifier of this server: send {}", known.join(", "));
+                return Err(Refusal::field("invalid_value", "beamgen.verifier", &reason));
+            }
+        }
         let settings = &self.settings;
         settings
             .validate()

@@ -76,10 +76,13 @@ impl Ask {
         let id = fields.text("id")?;
         let answer = fields.text("reference")?;
         let steps = fields.take("steps");
+        let (verifier, tests) = (fields.text("verifier")?, fields.take("tests"));
         let given = [
             ("id", id.is_some()),
             ("reference", answer.is_some()),
             ("steps", steps.is_some()),
+            ("verifier", verifier.is_some()),
+            ("tests", tests.is_some()),
         ];
         if self.problems.len() > 1
             && let Some((key, _)) = given.iter().find(|(_, is_given)| *is_given)
@@ -100,6 +103,7 @@ impl Ask {
                 problem.id = id;
             }
             problem.answer = answer;
+            (problem.verifier, problem.tests) = (verifier, tests);
             if let Some(steps) = steps {
                 let steps = beamgen::eval::steps_of(&steps, &fields.name("steps"));
                 problem.steps = steps.map_err(|fault| fields.wrong("steps", &fault))?;

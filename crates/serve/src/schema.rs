@@ -259,6 +259,8 @@ fn own() -> Value {
             "maxLength": MOST_REFERENCE,
             "description": "The reference answer, which the search never reads.",
         },
+        "verifier": {"type": ["string", "null"], "description": "The name of the verifier of the chains."},
+        "tests": {"description": "The data by which a verifier judges; any JSON."},
         "steps": {"type": ["array", "null"], "description": "Steps that every chain begins with."},
         "context": texts(),
         "events": {"type": ["boolean", "null"], "description": "Stream what the search does."},

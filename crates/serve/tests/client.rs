@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use beamgen::launcher::Launcher;
 use beamgen::{Config, RunSummary, Solver};
 use beamgen_serve::{Error, Presets, ServeOptions, Server, Stop};
 use serde_json::{Value, json};
@@ -31,7 +32,11 @@ impl Running {
         let stop = Stop::new();
         let told = stop.clone();
         let thread = std::thread::spawn(move || {
-            let solver = Solver::builder().config(config).load_scorer().build()?;
+            let mut builder = Solver::builder();
+            if !config.verifier.is_math() {
+                builder = builder.launcher(Launcher::new(beamgen_test_support::launcher()));
+            }
+            let solver = builder.config(config).load_scorer().build()?;
             let presets = Presets::built_in(&solver.settings())?;
             Ok(server.run(solver, presets, &told)?.1)
         });

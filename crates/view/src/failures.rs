@@ -3,8 +3,8 @@
 use std::borrow::Borrow;
 
 use beamgen_eval::Record;
-use beamgen_eval::answer::{self, Verdict};
-use beamgen_search::State;
+use beamgen_eval::answer::Verdict;
+use beamgen_search::{AnswerVotes, State};
 use serde::Serialize;
 
 use crate::search::Search;
@@ -116,18 +116,17 @@ pub fn failures<'r, S: Borrow<Search>>(
 
 /// Returns the cause of a wrong answer; `None` if the answer is right or has no reference.
 fn cause(record: &Record, search: &Search) -> Option<Cause> {
-    let reference = record.reference.as_deref()?;
     if record.correct != Some(false) {
         return None;
     }
-    let is_right = |answer: &str| answer::compare(answer, reference) == Verdict::Same;
+    let is_right = |answer: &AnswerVotes| record.verdict_on(answer) == Some(Verdict::Same);
     Some(if record.error.is_some() {
         Cause::Failed
     } else if record.withheld.is_some() {
         Cause::Withheld
     } else if record.cannot_tell {
         Cause::Grader
-    } else if record.answers.iter().any(|of| is_right(&of.answer)) {
+    } else if record.answers.iter().any(is_right) {
         Cause::Choice
     } else if record.answers.is_empty() {
         Cause::Limit

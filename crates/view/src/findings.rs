@@ -2,7 +2,7 @@
 //! better branch was pruned.
 
 use beamgen_eval::Record;
-use beamgen_eval::answer::{self, Verdict};
+use beamgen_eval::answer::Verdict;
 use beamgen_search::{AnswerVotes, Evidence, State};
 use serde::Serialize;
 
@@ -135,12 +135,11 @@ fn seen(search: &Search, suspect: Option<u32>) -> String {
 
 /// Returns the last step of the best complete chain with the right answer.
 fn right_chain(record: &Record, search: &Search) -> Option<u32> {
-    let reference = record.reference.as_deref()?;
     // Without a tree the page does not have the steps that the answers refer to.
     let rivals = record.answers.iter().filter(|_| search.has_tree);
     rivals
         .filter(|rival| (rival.node.0 as usize) < search.steps.len())
-        .find(|rival| answer::compare(&rival.answer, reference) == Verdict::Same)
+        .find(|rival| record.verdict_on(rival) == Some(Verdict::Same))
         .map(|rival| rival.node.0)
 }
 

@@ -1,6 +1,6 @@
 //! The data of one problem on a run's page; the steps are in a separate block.
 
-use beamgen_eval::answer::{self, Verdict};
+use beamgen_eval::answer::Verdict;
 use beamgen_eval::{Record, Spent};
 use serde::Serialize;
 
@@ -103,13 +103,11 @@ impl<'a> Problem<'a> {
             // Without a tree only the chosen chain has steps on the page, so ids of other chains
             // are invalid.
             node: search.has_tree.then_some(votes.node.0),
-            correct: record.reference.as_deref().and_then(|reference| {
-                match answer::compare(&votes.answer, reference) {
-                    Verdict::Same => Some(true),
-                    Verdict::Different => Some(false),
-                    Verdict::CannotTell => None,
-                }
-            }),
+            correct: match record.verdict_on(votes) {
+                Some(Verdict::Same) => Some(true),
+                Some(Verdict::Different) => Some(false),
+                Some(Verdict::CannotTell) | None => None,
+            },
         });
         Self {
             id: &record.id,

@@ -33,7 +33,7 @@ from beamgen._mend import Cost, Found, Guarded, Refined, Round, Version
 from beamgen._monitor import Drift, Monitoring, MonitorRow, monitor
 from beamgen._problem import Problem, read_problems, sample_problems
 from beamgen._rerank import Reranking, Selector, rerank
-from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step, Unsound
+from beamgen._result import Answer, Ledger, Node, Outcome, Pruned, Result, Step, Unsound
 from beamgen._reward_model import RewardModel, score
 from beamgen._settings_table import BenchSettings, SearchSettings, Settings
 from beamgen._solver import Results, Solver
@@ -64,6 +64,7 @@ __all__ = [
     "MonitorRow",
     "Monitoring",
     "Node",
+    "Outcome",
     "Problem",
     "Pruned",
     "RatedStep",

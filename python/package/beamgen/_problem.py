@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from beamgen import _beamgen
@@ -24,6 +24,10 @@ class Problem:
     """The first steps of every chain, which count exactly as sampled steps do."""
     context: Sequence[str] = ()
     """Documents from which the answer has to follow. Generator, scorers and judges read them before the text."""
+    verifier: str | None = None
+    """The name of the verifier that judges the chains, if it is not the solver's."""
+    tests: Any = field(default=None, hash=False)
+    """The data by which a verifier judges, such as the tests of a program, as JSON values. The search never uses them."""
 
 
 def read_problems(path: str | os.PathLike[str]) -> list[Problem]:
@@ -31,16 +35,18 @@ def read_problems(path: str | os.PathLike[str]) -> list[Problem]:
     plain text with a problem a line. The list ``steps`` has steps that every chain begins with; ``context``
     (or ``documents`` or ``passage``) is a document or a list of them.
     """
-    return [_problem(*parts) for parts in _beamgen.read_problems(path)]
+    return [_problem(line) for line in _beamgen.read_problems(path)]
 
 
 def sample_problems() -> list[Problem]:
     """Returns sample problems with answers, of the kind that the bundled models know; none was used in training."""
-    return [_problem(*parts) for parts in _beamgen.sample_problems()]
+    return [_problem(line) for line in _beamgen.sample_problems()]
 
 
-def _problem(id: str, text: str, answer: str | None, steps: list[str], context: list[str]) -> Problem:
-    return Problem(text, id, answer, tuple(steps), tuple(context))
+def _problem(line: str) -> Problem:
+    fields = json.loads(line)
+    texts = {name: tuple(fields.pop(name, ())) for name in ("steps", "context")}
+    return Problem(**fields, **texts)
 
 
 def with_context(problem: Problem) -> str:
@@ -65,6 +71,9 @@ def as_line(problem: str | Problem | Mapping[str, Any], id: str, name: str) -> s
         for name, texts in (("steps", problem.steps), ("context", problem.context)):
             if texts:
                 fields[name] = texts if isinstance(texts, str) else list(texts)
+        for name, value in (("verifier", problem.verifier), ("tests", problem.tests)):
+            if value is not None:
+                fields[name] = value
     elif isinstance(problem, Mapping):
         fields = {"id": id, **problem}
     else:

@@ -39,6 +39,8 @@ class Answer:
     """The score of the best chain with this answer."""
     node: int
     """The last node of the best chain with this answer, in the tree."""
+    outcome: str | None = optional(None)
+    """The ``kind`` of the verifier's finding about the best chain with this answer."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,17 @@ class Unsound:
     source: str
     """The name of the checker, the labels or the scorer."""
     reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A verifier's finding about a chain."""
+
+    kind: str
+    """``right``, ``wrong``, ``unknown``, or ``lost`` if the verifier failed."""
+    reason: str = optional("")
+    parts: list[int] | None = optional(None)
+    """The parts of the task that the chain solves, and all its parts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +151,10 @@ class Result:
     withheld: str | None = optional(None)
     correct: bool | None
     """Whether the answer is proved equal to the reference; ``None`` without a reference."""
+    verifier: str | None = optional(None)
+    """The verifier that judged the chains; ``None`` if answers are compared with the reference."""
+    outcome: Outcome | None = optional(None)
+    """The verifier's finding about the chosen chain."""
     cannot_tell: bool = optional(False)
     unsound: Unsound | None = optional(None)
     """The step that makes the chosen chain unsound; also set if the answer is withheld for that reason."""
@@ -183,7 +200,7 @@ class Result:
     @classmethod
     def from_dict(cls, line: dict[str, Any]) -> Result:
         """Parses a line of ``beamgen solve --json`` or of a run file."""
-        tree, unsound = line.get("tree"), line.get("unsound")
+        tree, unsound, outcome = line.get("tree"), line.get("unsound"), line.get("outcome")
         return of_line(
             cls,
             line,
@@ -191,6 +208,7 @@ class Result:
             answers=[of_line(Answer, answer) for answer in line.get("answers", [])],
             ledger=of_line(Ledger, line["ledger"]),
             unsound=None if unsound is None else of_line(Unsound, unsound),
+            outcome=None if outcome is None else Outcome(**outcome),
             tree_json=None if tree is None else json.dumps(tree),
         )
 

@@ -90,6 +90,12 @@ class BenchSettings(_Search, total=False):
     """Count an answer as unsound if a step of its chain scores less than SCORE, from 0 to 1."""
     require_sound: bool | None
     """Withhold answers that are unsound by ``audit`` or ``sound_above``."""
+    verifier: str | None
+    """Rule that decides whether a chain is right: math, or a shell command that speaks JSON lines."""
+    verifier_open: bool | None
+    """Keep the reference answer and the tests from the verifier, which judges by the problem alone."""
+    verifier_timeout: float | None
+    """Seconds after which a verifier command that does not answer is killed."""
     pair: str | None
     """Published models by name, e.g. qwen2.5-math-1.5b."""
     prm: _Path | None

@@ -55,7 +55,7 @@ impl LostSoFar {
             .clone()
     }
 
-    fn set(&self, lost: Lost) {
+    pub(crate) fn set(&self, lost: Lost) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 }
@@ -76,7 +76,7 @@ impl ExternalScorer {
         let (to_thread, told) = channel();
         let (to_scorer, answers) = channel();
         let lost = LostSoFar::default();
-        let waker = external.waker.clone();
+        let waker = external.processes.waker.clone();
         let losses = lost.clone();
         let driver = Driver {
             external,
@@ -235,10 +235,10 @@ impl Driver {
             };
             match next {
                 Ok(told) => self.obey(told),
-                Err(TryRecvError::Empty) => self.external.turn(),
+                Err(TryRecvError::Empty) => self.external.processes.turn(),
                 Err(TryRecvError::Disconnected) => return,
             }
-            if self.external.waker.is_stopped() || self.answer().is_err() {
+            if self.external.processes.waker.is_stopped() || self.answer().is_err() {
                 return;
             }
         }
@@ -275,7 +275,7 @@ impl Driver {
     /// Sends the verdicts of finished batches to the scorer.
     fn answer(&mut self) -> Result<(), SendError<Answer>> {
         for (asked, verdicts) in self.external.settled() {
-            self.lost.set(self.external.lost.clone());
+            self.lost.set(self.external.processes.lost.clone());
             if let Some(batch) = self.batches.remove(&asked) {
                 self.to_scorer.send((batch, verdicts))?;
             }

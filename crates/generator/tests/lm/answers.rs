@@ -118,6 +118,7 @@ fn solved(
         generator: generator.clone(),
     };
     let models = Models {
+        verifier: None,
         generator: &mut writer,
         scorer: None,
         answers: &MathAnswers,

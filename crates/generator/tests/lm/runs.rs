@@ -94,6 +94,7 @@ pub(crate) fn solve(
         generator: generator.config().clone(),
     };
     let models = Models {
+        verifier: None,
         generator,
         scorer: Some(&mut scorer),
         answers: &NoAnswers,

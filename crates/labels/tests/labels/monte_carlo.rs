@@ -104,6 +104,7 @@ fn label_scored<'a>(
         Ok(strategy)
     };
     let models = Models {
+        verifier: None,
         generator,
         scorer,
         answers: &Stated,

@@ -3,8 +3,9 @@
 use std::num::NonZeroUsize;
 
 use beamgen::ProblemResult;
-use beamgen::eval::is_correct;
+use beamgen::eval::answer::Verdict;
 use beamgen::eval::pool::Sample;
+use beamgen::eval::{chain_verdict, is_correct};
 use beamgen::result::Ledger;
 use beamgen::scorer::ScorerKind;
 use beamgen::strategy::ChainTree;
@@ -208,7 +209,11 @@ impl Chains {
                     classes.len() - 1
                 })
             });
-            let right = class.is_some_and(|class| classes[class].1);
+            let right = match result.verifier {
+                // A verifier judges chains, and two chains with one answer may differ.
+                Some(_) => class.is_some() && chain_verdict(chain) == Verdict::Same,
+                None => class.is_some_and(|class| classes[class].1),
+            };
             chains.right.push(if right { '1' } else { '0' });
             chains.class.push(class.map(|class| class as u32));
             chains.guess.push(if chain.is_guess { '1' } else { '0' });

@@ -94,6 +94,7 @@ pub(crate) fn run(
     let mut scorer = PerStep::new(by_text);
     let mut results = Vec::new();
     let models = Models {
+        verifier: None,
         generator,
         scorer: Some(&mut scorer),
         answers: &NoAnswers,

@@ -121,7 +121,8 @@ impl Scheduler<'_, '_> {
         while !self.stopped && self.room.has_place(self.live.len()) {
             // Only an idle run may block in the intake: blocking would stall the problems in
             // flight.
-            let is_idle = self.live.is_empty() && self.batches.given.is_empty();
+            let is_idle =
+                self.live.is_empty() && self.batches.given.is_empty() && self.unverified.is_empty();
             let Some((index, request)) = self.requests.next(is_idle) else {
                 break;
             };

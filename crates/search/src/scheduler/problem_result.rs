@@ -2,11 +2,11 @@
 
 use super::Context;
 use super::active::ActiveProblem;
-use crate::choose::{Answers, FinishedChain};
+use crate::choose::{Answer, Answers, FinishedChain};
 use crate::config::SearchConfig;
 use crate::result::{ProblemResult, answer_votes, choose_capped};
 use crate::strategy::Strategy;
-use crate::tree::ChainTree;
+use crate::tree::{ChainTree, NodeId};
 use crate::width::Width;
 
 pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> ProblemResult {
@@ -16,7 +16,13 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
     let tree = std::mem::take(&mut problem.tree).renumbered();
     problem.bill.ledger.width = Width::of(&tree, given);
     let config = problem.config();
-    let finished = finished_chains(&tree, &*problem.policy.strategy, config, cx.models.answers);
+    let verifier = cx.models.verifier.as_deref();
+    let is_verified = verifier.is_some_and(|v| v.name_for(&problem.request.problem).is_some());
+    let finder = Finder {
+        answers: cx.models.answers,
+        is_verified,
+    };
+    let finished = finished_chains(&tree, &*problem.policy.strategy, config, &finder);
     let answering = choose_capped(&finished, config.choosing(), config.votes());
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
@@ -35,6 +41,7 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
         is_guess,
         withheld,
         unsound: None,
+        verifier: None,
         answers: votes,
         score,
         error: problem.outcome.error,
@@ -50,19 +57,40 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
     }
 }
 
+/// Finds the answer of a complete chain.
+struct Finder<'a> {
+    answers: &'a dyn Answers,
+    /// Whether a verifier judges the chains.
+    is_verified: bool,
+}
+
+impl Finder<'_> {
+    fn find(&self, tree: &ChainTree, node: NodeId) -> Option<Answer> {
+        let found = self.answers.extract(&tree.solution(node));
+        if !self.is_verified {
+            return found;
+        }
+        // A program, a proof or a puzzle need not end in a number. Without a stated answer the last
+        // step stands for it.
+        let last = || tree.steps(node).last().map(|step| step.text.trim());
+        let stated = found.filter(|answer| !answer.is_guess);
+        stated.or_else(|| last().map(Answer::stated))
+    }
+}
+
 fn finished_chains(
     tree: &ChainTree,
     strategy: &dyn Strategy,
     config: &SearchConfig,
-    answers: &dyn Answers,
+    finder: &Finder<'_>,
 ) -> Vec<FinishedChain> {
     tree.nodes()
         .filter_map(|(node, content)| {
             let finish = content.finish()?;
             // A chain that was cut off may end inside its answer, so its text is not searched for
             // an answer.
-            let text = finish.is_complete().then(|| tree.solution(node));
-            let answer = text.and_then(|text| answers.extract(&text));
+            let is_complete = finish.is_complete();
+            let answer = is_complete.then(|| finder.find(tree, node)).flatten();
             Some(FinishedChain {
                 node,
                 finish,
@@ -71,9 +99,12 @@ fn finished_chains(
                     .or_else(|| tree.chain_score(node, config.aggregation)),
                 logprob: tree.logprob(node),
                 copies: content.copies,
-                class: answer.as_ref().map(|answer| answers.class(&answer.text)),
+                class: answer
+                    .as_ref()
+                    .map(|answer| finder.answers.class(&answer.text)),
                 is_guess: answer.as_ref().is_some_and(|answer| answer.is_guess),
                 answer: answer.map(|answer| answer.text),
+                outcome: None,
             })
         })
         .collect()

@@ -69,7 +69,7 @@ impl PendingBatches {
     }
 }
 
-fn next_batch() -> BatchId {
+pub(super) fn next_batch() -> BatchId {
     BatchId(NEXT_BATCH.fetch_add(1, Ordering::Relaxed))
 }
 

@@ -92,6 +92,7 @@ fn run_on(config: &SearchConfig, capacity: usize, problems: &[Problem]) -> Run {
     let mut generator = ScriptedGenerator::new(random_said).with_capacity(capacity);
     let mut scorer = ScriptedScorer::new(random_score);
     let models = Models {
+        verifier: None,
         generator: &mut generator,
         scorer: Some(&mut scorer),
         answers: &Stated,

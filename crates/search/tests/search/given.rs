@@ -104,6 +104,7 @@ fn given_steps_that_state_the_answer_are_a_whole_chain() {
         problem.steps.push("The answer is 7.\n".into());
         let mut scripts = Scripted::random();
         let models = Models {
+            verifier: None,
             answers: &Found,
             ..scripts.models()
         };
@@ -168,6 +169,7 @@ fn a_generator_that_ignores_given_steps_fails_those_problems_alone() {
     let mut generator = Deaf(ScriptedGenerator::new(random_said));
     let mut scorer = ScriptedScorer::new(random_score);
     let models = Models {
+        verifier: None,
         generator: &mut generator,
         scorer: Some(&mut scorer),
         answers: &Stated,

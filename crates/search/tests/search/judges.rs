@@ -41,6 +41,7 @@ fn judge(name: &str, score: fn(&str) -> f32) -> Judge {
 fn solved(scorer: &mut dyn Scorer, config: &SearchConfig) -> (Vec<ProblemResult>, RunSummary) {
     let mut generator = ScriptedGenerator::new(random_said);
     let models = Models {
+        verifier: None,
         generator: &mut generator,
         scorer: Some(scorer),
         answers: &Stated,

@@ -16,3 +16,4 @@ mod runs;
 mod scripted;
 mod speculative;
 mod stating;
+mod verifying;

@@ -42,6 +42,7 @@ fn serve_intake(
 /// Makes models of which one need not be scripted.
 fn models<'m>(generator: &'m mut dyn Generator, scorer: &'m mut dyn Scorer) -> Models<'m> {
     Models {
+        verifier: None,
         generator,
         scorer: Some(scorer),
         answers: &Stated,
@@ -152,6 +153,7 @@ fn a_deadline_ends_a_search_with_what_it_has() {
     let clock = Ticking::default();
     let (results, _) = serve_all(
         Models {
+            verifier: None,
             clock: &clock,
             ..scripts.models()
         },

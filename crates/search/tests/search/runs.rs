@@ -392,6 +392,7 @@ fn the_observer_sees_the_life_of_every_chain() {
 fn seconds_come_from_the_clock_given() {
     let mut scripts = slow();
     let models = Models {
+        verifier: None,
         clock: &Ticking::default(),
         ..scripts.models()
     };

@@ -173,6 +173,7 @@ impl<'a> ScriptedGenerator<'a> {
     /// Makes the models of a run without a scorer.
     pub(crate) fn unscored(&mut self) -> Models<'_> {
         Models {
+            verifier: None,
             generator: self,
             scorer: None,
             answers: &Stated,
@@ -576,6 +577,7 @@ impl<'a> Scripted<'a> {
 
     pub(crate) fn models(&mut self) -> Models<'_> {
         Models {
+            verifier: None,
             generator: &mut self.generator,
             scorer: Some(&mut self.scorer),
             answers: &Stated,
@@ -612,6 +614,7 @@ pub(crate) fn solve(
     problems: Vec<Problem>,
 ) -> (Vec<ProblemResult>, RunSummary) {
     let models = Models {
+        verifier: None,
         generator,
         scorer: scorer.map(|scorer| scorer as &mut dyn Scorer),
         answers: &Stated,

@@ -27,6 +27,7 @@ fn searched(
 ) -> Vec<(ChainTree, Option<String>)> {
     let mut scorer = ScriptedScorer::new(random_score);
     let models = Models {
+        verifier: None,
         generator: &mut ScriptedGenerator::new(script),
         scorer: Some(&mut scorer),
         answers,

@@ -24,4 +24,5 @@ mod stopping;
 mod streams;
 mod tools;
 mod trainers;
+mod verifiers;
 mod writing;

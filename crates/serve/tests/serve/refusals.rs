@@ -263,8 +263,8 @@ fn the_fields_of_a_search_are_the_settings_of_a_request() {
             (beamgen::settings::Scope::Request, name) => {
                 ("invalid_value", format!("beamgen.{name}"))
             }
-            // This one is also a table of keys.
-            (_, "generator") => ("invalid_value", "beamgen.generator".to_owned()),
+            // These are fields of a request, too: a table of keys, and the problem's verifier.
+            (_, name @ ("generator" | "verifier")) => ("invalid_value", format!("beamgen.{name}")),
             (_, name) => ("unknown_field", format!("beamgen.{name}")),
         };
         assert_eq!(refused["error"]["code"], code, "{}: {refused}", row.name);

@@ -162,6 +162,7 @@ impl Plan {
         let settings = self.settings(scorer.is_some());
         let clock = WallClock(Instant::now());
         let models = Models {
+            verifier: None,
             generator,
             scorer: scorer.map(|scorer| scorer as &mut dyn Scorer),
             answers: &MathAnswers,

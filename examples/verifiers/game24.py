@@ -1,0 +1,53 @@
+"""Verifies chains of the Game of 24 by the puzzle's own rules.
+
+    beamgen solve games.jsonl --verifier 'python3 examples/verifiers/game24.py' --verifier-open
+
+A problem is "Make 24 of 4 9 10 13." A step is "13 - 9 = 4 (left: 4 4 10)". Every line is checked: its two numbers
+are left, its arithmetic is right, and it says what is left. The last step may be a sentence, such as "The answer is 24."
+"""
+
+import json
+import re
+import sys
+from fractions import Fraction
+
+NUMBER = r"-?\d+(?:/\d+)?"
+STEP = re.compile(rf"({NUMBER}) ([-+*/]) ({NUMBER}) = ({NUMBER}) \(left: ({NUMBER}(?: {NUMBER})*)\)")
+
+
+def fault(problem, steps):
+    """The first fault of a chain; None if it makes 24."""
+    left = sorted(Fraction(number) for number in re.findall(r"\d+", problem.split(" of ")[1]))
+    moves = steps[:-1] if steps and not STEP.fullmatch(steps[-1]) else steps
+    for at, step in enumerate(moves, 1):
+        found = STEP.fullmatch(step.strip())
+        if not found:
+            return f"step {at} is not a step of the game"
+        first, second, result = (Fraction(found[group]) for group in (1, 3, 4))
+        rest = list(left)
+        for number in (first, second):
+            if number not in rest:
+                return f"step {at}: {number} is not left"
+            rest.remove(number)
+        if found[2] == "/" and second == 0:
+            return f"step {at} divides by 0"
+        value = {"+": first + second, "-": first - second, "*": first * second, "/": first / (second or 1)}[found[2]]
+        if value != result:
+            return f"step {at}: {first} {found[2]} {second} is {value}, not {result}"
+        left = sorted([*rest, value])
+        if sorted(Fraction(number) for number in found[5].split()) != left:
+            return f"step {at}: left are {' '.join(map(str, left))}"
+    if len(left) > 1:
+        return f"{len(left)} numbers are left"
+    return None if left == [24] else f"it makes {left[0]}"
+
+
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"id": request["id"]}
+    try:
+        reason = fault(request["problem"], request["steps"])
+        answer |= {"verdict": "wrong", "reason": reason} if reason else {"verdict": "right"}
+    except (IndexError, ValueError) as error:
+        answer |= {"verdict": "unknown", "reason": f"not a Game of 24: {error}"}
+    print(json.dumps(answer), flush=True)

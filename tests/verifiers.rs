@@ -1,0 +1,200 @@
+//! `--verifier`: programs that judge whole chains.
+
+use serde_json::{Value, json};
+
+use crate::run::Place;
+
+/// A verifier in `sh` that finds a chain right if its answer is an even number. It gives reasons and
+/// parts for the others, and cannot tell for the answer 1.
+pub(crate) const EVEN: &str = r#"while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed 's/^{"id":\([0-9]*\).*/\1/')
+    case "$line" in
+      *'"answer":"1"'*) printf '{"id":%s,"verdict":"unknown"}\n' "$id" ;;
+      *'"answer":"'*[02468]'",'*) printf '{"id":%s,"verdict":"right"}\n' "$id" ;;
+      *) printf '{"id":%s,"verdict":"wrong","reason":"it is odd","passed":0,"total":1}\n' "$id" ;;
+    esac
+done"#;
+
+fn is_even(answer: &Value) -> bool {
+    // A search may end without an answer, which is wrong.
+    let answer = answer.as_str().unwrap_or_default();
+    answer.ends_with(['0', '2', '4', '6', '8'])
+}
+
+#[test]
+fn a_program_decides_what_is_right_and_changes_no_chain() {
+    let place = Place::new();
+    let solve = |more: &[&str]| {
+        let args = [
+            "solve",
+            "--limit",
+            "12",
+            "--strategy",
+            "best-of-n",
+            "-n",
+            "4",
+            "--json",
+        ];
+        place.run(&[&args, more].concat()).ok().json()
+    };
+    let (plain, judged) = (solve(&[]), solve(&["--verifier", EVEN]));
+    let mut kinds = [0; 2];
+    for (plain, judged) in plain.iter().zip(&judged).take(12) {
+        for field in ["id", "answer", "steps", "score", "finish"] {
+            assert_eq!(plain[field], judged[field], "{field}");
+        }
+        assert!(plain.get("verifier").is_none() && plain.get("outcome").is_none());
+        let even = is_even(&judged["answer"]);
+        let outcome = match even {
+            true => json!({"kind": "right"}),
+            false => json!({"kind": "wrong", "reason": "it is odd", "parts": [0, 1]}),
+        };
+        assert_eq!(
+            (&judged["outcome"], &judged["correct"]),
+            (&outcome, &json!(even))
+        );
+        assert_eq!(judged["verifier"], EVEN);
+        for answer in judged["answers"].as_array().expect("answers") {
+            let kind = if is_even(&answer["answer"]) {
+                "right"
+            } else {
+                "wrong"
+            };
+            assert_eq!(answer["outcome"], kind);
+        }
+        kinds[usize::from(even)] += 1;
+    }
+    assert!(kinds.iter().all(|&count| count > 0), "{kinds:?}");
+    assert_eq!(judged[12]["summary"]["correct"], kinds[1]);
+}
+
+#[test]
+fn problems_choose_a_verifier_of_the_settings_and_need_no_reference() {
+    let place = Place::new();
+    let text = "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \
+                How many pens does Kim have?";
+    let lines = [
+        json!({"id": "even", "problem": text, "verifier": "even"}),
+        json!({"id": "math", "problem": text, "answer": "21"}),
+        json!({"id": "typo", "problem": text, "answer": "21", "verifier": "evne"}),
+    ];
+    place.write("p.jsonl", lines.map(|line| line.to_string()).join("\n"));
+    let settings = json!({"even": EVEN});
+    place.write(
+        "s.toml",
+        format!("[verifier.others]\neven = {}\n", settings["even"]),
+    );
+    let ran = place
+        .run(&["solve", "p.jsonl", "--config", "s.toml", "--json"])
+        .ok();
+    let lines = ran.json();
+    let of = |id: &str| lines.iter().find(|line| line["id"] == id).expect("a line");
+    assert_eq!(
+        (&of("even")["answer"], &of("even")["correct"]),
+        (&json!("21"), &json!(false))
+    );
+    assert_eq!(of("even")["outcome"]["reason"], "it is odd");
+    assert_eq!(
+        (&of("math")["correct"], of("math").get("verifier")),
+        (&json!(true), None)
+    );
+    assert_eq!(
+        (&of("typo")["correct"], &of("typo")["cannot_tell"]),
+        (&json!(false), &json!(true))
+    );
+    let reason = of("typo")["outcome"]["reason"].as_str().expect("a reason");
+    assert!(
+        reason.contains("\"evne\": choose from even, math"),
+        "{reason}"
+    );
+    // For people, the reason stands next to the answer.
+    let ran = place.run(&["solve", "p.jsonl", "--config", "s.toml"]).ok();
+    assert!(
+        ran.stdout.contains("wrong, 0 of 1: it is odd"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn a_bench_counts_the_chains_that_a_program_finds_right() {
+    let place = Place::new();
+    let bench = ["bench", "--limit", "8", "--strategies", "best-of-n"];
+    let more = ["--n", "4,8", "--verifier", EVEN, "--out", "out"];
+    place.run(&[&bench[..], &more].concat()).ok();
+    let rows = place.read("out/rows.jsonl");
+    let mut rights = 0;
+    for line in rows.lines() {
+        let line: Value = serde_json::from_str(line).expect("a line");
+        let Some(row) = line.get("row") else {
+            continue;
+        };
+        let right = row["chains"]["right"].as_str().unwrap_or_default();
+        rights += right.matches('1').count();
+        assert_eq!(row["correct"], is_even(&row["answer"]));
+    }
+    assert!(rights > 0 && rights < 64, "{rights}");
+}
+
+#[test]
+fn a_program_that_fails_costs_outcomes_and_a_resumed_run_asks_again() {
+    let place = Place::new();
+    let solve = |more: &[&str]| {
+        place.run(&[&["solve", "--limit", "2", "--out", "run.jsonl"], more].concat())
+    };
+    let failed = solve(&["--verifier", "exit 3"]).ok();
+    assert!(
+        failed.stderr.contains("2 verdicts missing"),
+        "{}",
+        failed.stderr
+    );
+    for line in place.read("run.jsonl").lines().skip(1) {
+        let line: Value = serde_json::from_str(line).expect("a line");
+        assert_eq!(
+            (&line["outcome"]["kind"], &line["correct"]),
+            (&json!("lost"), &json!(false))
+        );
+        assert!(line["lost_verdicts"].as_u64() > Some(0));
+    }
+    // Another verifier is another run.
+    let other = solve(&["--resume", "--verifier", EVEN]);
+    other.assert_refused("another verifier", &["run.jsonl", "verifier"]);
+}
+
+#[test]
+fn bad_settings_are_refused_in_one_line() {
+    let place = Place::new();
+    for (args, words) in [
+        (
+            &["--verifier", " "][..],
+            &["verifier.run", "a command is empty"][..],
+        ),
+        (&["--verifier-open"], &["verifier-open", "verifier"]),
+        (
+            &["--verifier-timeout", "5"],
+            &["verifier-timeout", "verifier"],
+        ),
+        (
+            &["--set", "verifier.others.math='x'"],
+            &["verifier.others", "choose another name"],
+        ),
+    ] {
+        let ran = place.run(&[&["solve"], args].concat());
+        ran.assert_refused(args[0], words);
+    }
+}
+
+#[test]
+fn commands_that_compare_answers_with_references_say_so() {
+    let place = Place::new();
+    let answers = json!({"problem": "How many?", "answer": "2", "solution": "The answer is 2."});
+    place.write("a.jsonl", answers.to_string());
+    for command in [
+        &["label", "--out", "labels.jsonl"][..],
+        &["refine", "a.jsonl"],
+        &["guard", "a.jsonl"],
+    ] {
+        let ran = place.run(&[command, &["--verifier", EVEN]].concat());
+        ran.assert_refused(command[0], &[command[0], "leave the verifier out"]);
+    }
+}
