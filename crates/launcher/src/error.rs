@@ -38,6 +38,38 @@ pub enum LaunchError {
         /// The error of the system.
         source: io::Error,
     },
+    /// A system lacks what a sandbox needs.
+    #[error("no sandbox on this system: {0}; name `--sandbox none` to run the program without one")]
+    NoSandbox(&'static str),
+    /// A part of a sandbox cannot be made.
+    #[error("cannot {what} for a sandbox: {source}")]
+    Sandbox {
+        /// The part, with its verb.
+        what: &'static str,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// A file or folder that the program should read does not exist.
+    #[error("cannot read {} for a sandbox: {source}", path.display())]
+    Readable {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The process in the sandbox did not become the program.
+    #[error("{message}")]
+    NotStarted {
+        /// The reason, one line.
+        message: String,
+        /// The exit code for it.
+        code: u8,
+    },
+    /// The arguments of the command `sandbox` cannot be read.
+    #[error(
+        "{0}; write `sandbox [--sandbox none] [--read PATH] [--cpu SECONDS] ... -- PROGRAM ARGUMENTS`"
+    )]
+    Arguments(String),
     /// A launcher was started with instructions that it cannot read.
     #[error("cannot read a launcher's instructions: {0}")]
     Instructions(String),
@@ -45,13 +77,15 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// The exit code of a launcher that fails so: as shells have it, 127 for a program that does not
-    /// exist, and 126 for one that cannot be started.
+    /// exist, and 126 for one that cannot be started. 125 is a sandbox that cannot be made.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         // Shells use these codes, so a caller can treat a guard like a shell.
         match self {
             Self::Program { source, .. } if source.kind() == ErrorKind::NotFound => 127,
-            Self::Instructions(_) => 2,
+            Self::Instructions(_) | Self::Arguments(_) => 2,
+            Self::NoSandbox(_) | Self::Sandbox { .. } | Self::Readable { .. } => 125,
+            Self::NotStarted { code, .. } => *code,
             _ => 126,
         }
     }

@@ -3,11 +3,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, PipeWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::terms::Terms;
 use crate::{GUARD, LaunchError, Limits, sys};
 
 /// The name of the small program that is a launcher.
@@ -91,7 +92,21 @@ impl Launcher {
     /// Returns an error if the launcher does not exist or cannot be started. If the launcher cannot
     /// start the program, it writes the reason to standard error and exits with 126 or 127.
     pub fn start(&self, program: &Program) -> Result<Running, LaunchError> {
-        self.try_start(program).map_err(|source| {
+        let terms = Terms {
+            limits: program.limits,
+            room: None,
+        };
+        self.start_on(&terms, &program.path, &program.arguments)
+    }
+
+    /// Starts a program on terms that may have more than limits.
+    pub(crate) fn start_on(
+        &self,
+        terms: &Terms,
+        path: &Path,
+        arguments: &[OsString],
+    ) -> Result<Running, LaunchError> {
+        self.try_start(terms, path, arguments).map_err(|source| {
             let launcher = self.program.clone();
             match source.kind() {
                 ErrorKind::NotFound => LaunchError::Missing { launcher },
@@ -100,8 +115,8 @@ impl Launcher {
         })
     }
 
-    fn try_start(&self, program: &Program) -> io::Result<Running> {
-        let limits = serde_json::to_string(&program.limits)?;
+    fn try_start(&self, terms: &Terms, path: &Path, arguments: &[OsString]) -> io::Result<Running> {
+        let terms = serde_json::to_string(terms)?;
         // The guard's standard input is the control. The program's input is therefore sent over the
         // control.
         let (control, theirs) = sys::control()?;
@@ -109,9 +124,9 @@ impl Launcher {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
-            .args([GUARD, &limits])
-            .arg(&program.path)
-            .args(&program.arguments)
+            .args([GUARD, &terms])
+            .arg(path)
+            .args(arguments)
             .stdin(theirs)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -154,6 +169,11 @@ impl Running {
     /// The error of the system.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.guard.try_wait()
+    }
+
+    /// Returns the number of the signal that ended the program. The program has ended.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        sys::signal(&self.control)
     }
 
     /// Kills the program and its process group, unless the program has ended, and returns the exit

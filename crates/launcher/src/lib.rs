@@ -12,6 +12,8 @@
 //!
 //! A process that leaves its group (`setsid`) is not ended. If the guard is killed, Linux ends the
 //! program, but not what the program started.
+//!
+//! A [`Sandbox`] starts programs that nobody trusts. Their processes end in every case.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -19,24 +21,30 @@
 mod error;
 mod launcher;
 mod limits;
+mod sandbox;
 #[cfg(not(unix))]
 #[path = "sys/elsewhere.rs"]
 mod sys;
 #[cfg(unix)]
 #[path = "sys/unix.rs"]
 mod sys;
+mod terms;
 
 use std::ffi::OsString;
 
 pub use error::LaunchError;
 pub use launcher::{Launcher, Program, Running};
 pub use limits::Limits;
+pub use sandbox::{Captured, Ended, Protection, Sandbox, sandbox_command};
 
 /// The first word of the instructions for a guard. Change the number when the format changes.
-const GUARD: &str = "beamgen-guard-1";
+const GUARD: &str = "beamgen-guard-2";
 
 /// The first word of the instructions of a process that becomes the program.
-const BECOME: &str = "beamgen-become-1";
+const BECOME: &str = "beamgen-become-2";
+
+/// The first word of the instructions of the first process in a process namespace.
+const INIT: &str = "beamgen-init-1";
 
 /// Runs as a guard or becomes the program, if the arguments from `at` on are instructions; returns
 /// the exit code of this process. Returns `None` if they are no instructions. `arguments` is the
@@ -51,7 +59,9 @@ pub fn run_if_asked(arguments: &[OsString], at: usize) -> Option<Result<u8, Laun
     if word == GUARD {
         Some(sys::guard(own, instructions))
     } else if word == BECOME {
-        Some(Err(sys::become_program(instructions)))
+        Some(sys::become_program(instructions))
+    } else if word == INIT {
+        Some(sys::init())
     } else {
         None
     }

@@ -12,8 +12,23 @@ pub struct Limits {
     /// Bytes of each file that is written.
     pub file_size: Option<u64>,
     /// Processes of the user, including those that are running already. The system ignores this
-    /// limit for root.
+    /// limit for root. In a sandbox with user namespaces, only processes of the sandbox count.
     pub processes: Option<u64>,
     /// Open files of each process.
     pub open_files: Option<u64>,
+}
+
+impl Limits {
+    /// Limits for a small program of one process: 512 MiB of memory, 10 seconds of CPU time, files of
+    /// 16 MiB, 16 processes and 64 open files.
+    #[must_use]
+    pub fn small() -> Self {
+        Self {
+            memory: Some(512 << 20),
+            cpu_seconds: Some(10),
+            file_size: Some(16 << 20),
+            processes: Some(16),
+            open_files: Some(64),
+        }
+    }
 }

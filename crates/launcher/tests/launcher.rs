@@ -249,10 +249,10 @@ fn by_hand_it_refuses_to_start() {
         (&[][..], "not by hand"),
         (&["sh", "-c", "true"], "not by hand"),
         (
-            &["beamgen-become-1", "1", "{}", "true"],
+            &["beamgen-become-2", "1", "{}", "true"],
             "the guard is gone",
         ),
-        (&["beamgen-become-1", "1"], "missing"),
+        (&["beamgen-become-2", "1"], "missing"),
     ] {
         let ran = Command::new(LAUNCHER)
             .args(arguments)
@@ -267,7 +267,7 @@ fn by_hand_it_refuses_to_start() {
     }
     // A guard starts nothing if its standard input is not a control.
     let guard = Command::new(LAUNCHER)
-        .args(["beamgen-guard-1", "{}", "sh", "-c", "echo started"])
+        .args(["beamgen-guard-2", "{}", "sh", "-c", "echo started"])
         .stdin(Stdio::null())
         .output()
         .expect("it starts");

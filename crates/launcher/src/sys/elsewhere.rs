@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::LaunchError;
@@ -37,6 +37,18 @@ pub(crate) fn guard(_own: &[OsString], _instructions: &[OsString]) -> Result<u8,
     Err(LaunchError::Instructions(REASON.to_owned()))
 }
 
-pub(crate) fn become_program(_instructions: &[OsString]) -> LaunchError {
-    LaunchError::Instructions(REASON.to_owned())
+pub(crate) fn become_program(_instructions: &[OsString]) -> Result<u8, LaunchError> {
+    Err(LaunchError::Instructions(REASON.to_owned()))
+}
+
+pub(crate) fn init() -> Result<u8, LaunchError> {
+    Err(LaunchError::Instructions(REASON.to_owned()))
+}
+
+pub(crate) fn give_to_nobody(_folder: &Path) -> io::Result<()> {
+    Err(refused())
+}
+
+pub(crate) fn signal(control: &Control) -> Option<i32> {
+    match *control {}
 }

@@ -1,17 +1,25 @@
 //! The guard on Unix, and the functions for talking to it.
 
+#[cfg(target_os = "linux")]
+mod confine;
+#[cfg(not(target_os = "linux"))]
+#[path = "confine_elsewhere.rs"]
+mod confine;
+
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, PipeReader};
+use std::fs::{File, Permissions};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, PipeReader, Read, Seek, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use rustix::io::{Errno, FdFlags};
 use rustix::net::{
@@ -19,12 +27,19 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpid, getppid, getrlimit, kill_process,
-    kill_process_group, setrlimit, setsid, waitid,
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, geteuid, getpid, getppid, getrlimit,
+    kill_process, kill_process_group, setrlimit, setsid, waitid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 
-use crate::{BECOME, LaunchError, Limits};
+use crate::terms::{Failure, Report, Room, Terms};
+use crate::{BECOME, INIT, LaunchError, Limits};
+
+/// The number that a process has as its parent if the parent is outside of its namespace.
+const OUTSIDE: &str = "0";
+
+/// The number of the user and of the group `nobody`.
+const NOBODY: u32 = 65534;
 
 /// A socket to the guard. The system closes it when this process ends, even if the process is
 /// killed.
@@ -55,6 +70,15 @@ pub(crate) fn hand_over(control: &Control, input: PipeReader) -> io::Result<()> 
         Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
         sent => sent.map(drop).map_err(io::Error::from),
     }
+}
+
+/// Receives the number of the signal that ended the program. The guard has ended.
+pub(crate) fn signal(control: &Control) -> Option<i32> {
+    let mut number = [0];
+    control.set_nonblocking(true).ok()?;
+    let mut control = control;
+    control.read_exact(&mut number).ok()?;
+    Some(number[0].into())
 }
 
 /// Receives the descriptor that [`hand_over`] sent.
@@ -100,8 +124,46 @@ pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, L
         program: this_program(),
         source,
     };
-    let mut child = start(own, instructions, input).map_err(failed)?;
+    let terms = instructions.first().map(OsString::as_os_str);
+    let terms = Terms::read(terms.unwrap_or_default())?;
+    let confined = terms.room.as_ref().filter(|room| room.confined);
+    let in_namespaces = match confined.map(|room| (confine::enter_namespaces(), room)) {
+        Some((Err(error), room)) => {
+            let mut file = make_report(room)?;
+            return fail(&mut file, Report::default(), &error);
+        }
+        Some((Ok(entered), _)) => entered,
+        None => false,
+    };
+    // The namespace ends with its init, and every process in it.
+    let init = in_namespaces.then(|| start_init(own)).transpose();
+    let mut init = init.map_err(failed)?;
+    let mut child = start(own, instructions, input, in_namespaces).map_err(failed)?;
     let group = Pid::from_child(&child);
+    if in_namespaces {
+        // A process that has left its process namespace cannot have threads.
+        confine::wait(group, io::stdin().as_fd()).map_err(failed)?;
+    } else {
+        wait(group);
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    if let Some(init) = &mut init {
+        let _ = init.kill();
+    }
+    let status = child.wait().map_err(failed)?;
+    if let Some(init) = &mut init {
+        // The namespace is empty afterwards. The init ends after all others, the program among them.
+        let _ = init.wait();
+    }
+    if let Some(number) = status.signal().and_then(|number| u8::try_from(number).ok()) {
+        // This process may ignore the signal by which it should end.
+        let _ = rustix::io::write(io::stdin(), &[number]);
+    }
+    Ok(end_as(status))
+}
+
+/// Waits until a program has ended. Kills its group if the control closes before.
+fn wait(group: Pid) {
     let reaping = Arc::new(Mutex::new(()));
     let watched = Arc::clone(&reaping);
     // Nothing is sent over the control any more, so the copy ends when the control closes.
@@ -112,22 +174,58 @@ pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, L
     });
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(Errno::INTR) = waitid(WaitId::Pid(group), ended) {}
-    // After `wait`, the program's number may belong to another process. The lock is taken forever,
-    // so that the thread above cannot kill a group by that number.
+    // After the program is reaped, its number may belong to another process. The lock is taken
+    // forever, so that the thread above cannot kill a group by that number.
     std::mem::forget(reaping.lock());
-    let _ = kill_process_group(group, Signal::KILL);
-    Ok(end_as(child.wait().map_err(failed)?))
+}
+
+/// Starts this program again, with another word of instructions.
+fn again(own: &[OsString], word: &str) -> io::Result<Command> {
+    let (name, arguments) = own.split_first().ok_or(ErrorKind::InvalidInput)?;
+    let mut command = Command::new(this_program());
+    command.arg0(name).args(arguments).arg(word);
+    Ok(command)
+}
+
+/// Starts the first process of a process namespace. It has nothing that the program might want.
+fn start_init(own: &[OsString]) -> io::Result<Child> {
+    again(own, INIT)?
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+}
+
+/// Runs as the first process of a process namespace: waits for processes whose parents have ended,
+/// until it is killed.
+pub(crate) fn init() -> Result<u8, LaunchError> {
+    end_with(OsStr::new(OUTSIDE))?;
+    loop {
+        if waitid(WaitId::All, WaitIdOptions::EXITED).is_err() {
+            // There is no child now. A new one is not announced.
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 /// Starts this program again, as the process that sets the limits and becomes the wanted program.
-fn start(own: &[OsString], instructions: &[OsString], input: OwnedFd) -> io::Result<Child> {
+fn start(
+    own: &[OsString],
+    instructions: &[OsString],
+    input: OwnedFd,
+    in_namespaces: bool,
+) -> io::Result<Child> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    let (name, arguments) = own.split_first().ok_or(ErrorKind::InvalidInput)?;
-    let child = Command::new(this_program())
-        .arg0(name)
-        .args(arguments)
-        .arg(BECOME)
-        .arg(getpid().as_raw_nonzero().to_string())
+    let guard = if in_namespaces {
+        OUTSIDE.to_owned()
+    } else {
+        getpid().as_raw_nonzero().to_string()
+    };
+    let child = again(own, BECOME)?
+        .arg(guard)
         .args(instructions)
         .stdin(input)
         .process_group(0)
@@ -154,38 +252,106 @@ fn end_as(status: ExitStatus) -> u8 {
     128 + number as u8
 }
 
-/// Sets limits on this process and replaces it by the program. Returns only if that fails.
-pub(crate) fn become_program(instructions: &[OsString]) -> LaunchError {
-    let [guard, limits, program, arguments @ ..] = instructions else {
-        return LaunchError::Instructions("some are missing".to_owned());
+/// Sets limits on this process and replaces it by the program. Returns only if that fails: `Ok` is the
+/// exit code of a failure that is reported in the program's room.
+pub(crate) fn become_program(instructions: &[OsString]) -> Result<u8, LaunchError> {
+    let [guard, terms, program, arguments @ ..] = instructions else {
+        return Err(LaunchError::Instructions("some are missing".to_owned()));
     };
+    let terms = Terms::read(terms)?;
     // Made before the limits are set, because a limit may leave no memory for it.
     let mut command = Command::new(program);
     command.args(arguments);
-    match end_with(guard).and_then(|()| set(limits)) {
-        Ok(()) => LaunchError::Program {
-            program: program.into(),
-            source: command.exec(),
-        },
+    let Some(room) = &terms.room else {
+        end_with(guard)?;
+        set(&terms.limits, 0)?;
+        return Err(not_started(program, command.exec()));
+    };
+    command.env_clear().envs(room.environment());
+    confine::close_inherited()?;
+    // The file is opened before it is out of reach.
+    let mut file = make_report(room)?;
+    let mut report = Report::default();
+    let error = match enter(room, guard, &terms.limits, &mut report.layers) {
+        Ok(()) => {
+            write(&mut file, &report)?;
+            not_started(program, command.exec())
+        }
         Err(error) => error,
+    };
+    fail(&mut file, report, &error)
+}
+
+fn make_report(room: &Room) -> Result<File, LaunchError> {
+    File::create(&room.report).map_err(|source| LaunchError::Sandbox {
+        what: "make a report",
+        source,
+    })
+}
+
+/// Reports that the program was not started; returns the exit code of this process.
+fn fail(file: &mut File, mut report: Report, error: &LaunchError) -> Result<u8, LaunchError> {
+    let code = error.exit_code();
+    let message = error.to_string();
+    report.failure = Some(Failure { message, code });
+    write(file, &report)?;
+    Ok(code)
+}
+
+fn not_started(program: &OsStr, source: io::Error) -> LaunchError {
+    LaunchError::Program {
+        program: program.into(),
+        source,
     }
 }
 
-/// Sets limits, given as JSON, on this process.
-fn set(limits: &OsStr) -> Result<(), LaunchError> {
-    let limits = limits.to_str().unwrap_or_default();
-    let limits: Limits = serde_json::from_str(limits)
-        .map_err(|error| LaunchError::Instructions(error.to_string()))?;
-    for (what, resource, most) in [
-        ("core files", Resource::Core, Some(0)),
-        ("memory", Resource::As, limits.memory),
-        ("CPU time", Resource::Cpu, limits.cpu_seconds),
-        ("the size of files", Resource::Fsize, limits.file_size),
-        ("processes", Resource::Nproc, limits.processes),
-        ("open files", Resource::Nofile, limits.open_files),
+/// Replaces the content of a report.
+fn write(file: &mut File, report: &Report) -> Result<(), LaunchError> {
+    let written = serde_json::to_vec(report)
+        .map_err(io::Error::from)
+        .and_then(|text| {
+            file.rewind()?;
+            file.write_all(&text)
+        });
+    written.map_err(|source| LaunchError::Sandbox {
+        what: "write a report",
+        source,
+    })
+}
+
+/// Enters a room; adds the layers around it.
+fn enter(
+    room: &Room,
+    guard: &OsStr,
+    limits: &Limits,
+    layers: &mut Vec<String>,
+) -> Result<(), LaunchError> {
+    if room.confined {
+        *layers = confine::enter(room, guard == OUTSIDE)?;
+    }
+    std::env::set_current_dir(&room.scratch).map_err(|source| LaunchError::Sandbox {
+        what: "enter the scratch folder",
+        source,
+    })?;
+    // A change of the user clears the parent-death signal, so that is set afterwards.
+    end_with(guard)?;
+    // The program gets SIGXCPU first, which names the limit. SIGKILL follows a second later.
+    set(limits, 1)
+}
+
+/// Sets limits on this process. `grace` is the time between the two signals for CPU time in seconds.
+fn set(limits: &Limits, grace: u64) -> Result<(), LaunchError> {
+    for (what, resource, most, grace) in [
+        ("core files", Resource::Core, Some(0), 0),
+        ("memory", Resource::As, limits.memory, 0),
+        ("CPU time", Resource::Cpu, limits.cpu_seconds, grace),
+        ("the size of files", Resource::Fsize, limits.file_size, 0),
+        ("processes", Resource::Nproc, limits.processes, 0),
+        ("open files", Resource::Nofile, limits.open_files, 0),
     ] {
         if let Some(most) = most {
-            limit(resource, most).map_err(|source| LaunchError::Limit { what, source })?;
+            lower(resource, most, most.saturating_add(grace))
+                .map_err(|source| LaunchError::Limit { what, source })?;
         }
     }
     Ok(())
@@ -198,7 +364,7 @@ fn end_with(guard: &OsStr) -> Result<(), LaunchError> {
         .map_err(|error| LaunchError::Instructions(error.to_string()))?;
     // If the guard ended before the call, the signal never comes, so the parent is compared.
     let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
-    if parent.as_deref().map(OsStr::new) == Some(guard) {
+    if parent.as_deref().unwrap_or(OUTSIDE) == guard {
         Ok(())
     } else {
         Err(LaunchError::Instructions("the guard is gone".to_owned()))
@@ -207,11 +373,29 @@ fn end_with(guard: &OsStr) -> Result<(), LaunchError> {
 
 /// Lowers a limit of this process for good. Processes that it starts inherit the limit.
 fn limit(resource: Resource, most: u64) -> io::Result<()> {
+    lower(resource, most, most)
+}
+
+/// Lowers a limit of this process, and the value up to which it can be raised again.
+fn lower(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
     let held = getrlimit(resource);
-    let least = |held: Option<u64>| Some(held.map_or(most, |held| held.min(most)));
+    let least = |held: Option<u64>, most: u64| Some(held.map_or(most, |held| held.min(most)));
     let limit = Rlimit {
-        current: least(held.current),
-        maximum: least(held.maximum),
+        current: least(held.current, current),
+        maximum: least(held.maximum, maximum),
     };
     Ok(setrlimit(resource, limit)?)
+}
+
+/// Lets nobody write in a folder of root. The program of another user runs as that user.
+pub(crate) fn give_to_nobody(folder: &Path) -> io::Result<()> {
+    std::fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    match chown(folder, Some(NOBODY), Some(NOBODY)) {
+        // The root of a namespace without other users gives its own rights up instead.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        given => given,
+    }
 }

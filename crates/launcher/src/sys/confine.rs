@@ -1,0 +1,153 @@
+//! The layers of a sandbox on Linux. Each is applied where the system has it. Then the program
+//! starts if every protection is held by at least one layer.
+
+mod calls;
+mod files;
+mod namespaces;
+mod view;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Gid, Pid, PidfdFlags, Uid, geteuid, pidfd_open, umask};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+
+use super::NOBODY;
+use crate::LaunchError;
+use crate::terms::Room;
+
+pub(crate) use namespaces::enter as enter_namespaces;
+
+/// The reason why no sandbox is made for a root that stays root.
+const NO_NOBODY: &str = "root cannot become nobody, so no limit on processes binds it";
+
+/// The first version of Landlock that keeps a program from truncating files (Linux 6.2).
+const LANDLOCK_NEEDED: u8 = 3;
+
+/// The first version of Landlock that keeps signals inside (Linux 6.12).
+const LANDLOCK_SIGNALS: u8 = 6;
+
+/// Confines this process to a room; returns the names of the layers. `in_namespaces` says whether the
+/// guard is in namespaces of its own.
+pub(crate) fn enter(room: &Room, in_namespaces: bool) -> Result<Vec<String>, LaunchError> {
+    umask(0o022.into());
+    let mut layers = Vec::new();
+    let is_root = geteuid().is_root();
+    let mut has_view = false;
+    let mut has_proc = false;
+    if in_namespaces {
+        layers.push("namespaces".to_owned());
+        // A container may allow namespaces and forbid mounts. Landlock then protects the files.
+        if let Ok(proc) = view::build(room, is_root) {
+            view::enter(&room.view).map_err(|source| failed("change the root folder", source))?;
+            (has_view, has_proc) = (true, proc);
+            layers.push("mounts".to_owned());
+        }
+    }
+    // The paths are opened before the rights to them are gone.
+    let rules = files::rules(room, has_proc);
+    give_up_rights(is_root, has_proc)?;
+    if is_root {
+        layers.push("nobody".to_owned());
+    }
+    let landlock = rules.and_then(files::restrict).unwrap_or(0);
+    if landlock > 0 {
+        layers.push(format!("landlock {landlock}"));
+    }
+    let reach = calls::Reach {
+        files: !has_view,
+        processes: !in_namespaces,
+        signals: !in_namespaces && landlock < LANDLOCK_SIGNALS,
+    };
+    let has_calls = calls::forbid(&reach).is_ok();
+    if has_calls {
+        layers.push("seccomp".to_owned());
+    }
+    let lacking = match (
+        has_view || landlock >= LANDLOCK_NEEDED && has_calls,
+        in_namespaces || has_calls,
+    ) {
+        (false, _) => {
+            "it has neither user namespaces with mounts nor Landlock (Linux 6.2) with seccomp, so files \
+             are open"
+        }
+        (_, false) => {
+            "it has neither user namespaces nor seccomp, so the network and other processes are open"
+        }
+        (true, true) => return Ok(layers),
+    };
+    Err(LaunchError::NoSandbox(lacking))
+}
+
+/// Becomes nobody if this process is root, and gives up all capabilities. `has_proc` says whether
+/// there is a `/proc` of the sandbox.
+fn give_up_rights(is_root: bool, has_proc: bool) -> Result<(), LaunchError> {
+    if is_root {
+        become_nobody().map_err(|_| LaunchError::NoSandbox(NO_NOBODY))?;
+        if has_proc {
+            namespaces::enter_user()?;
+        }
+    }
+    clear_ambient_capability_set()
+        .and_then(|()| {
+            let none = CapabilitySet::empty();
+            let sets = CapabilitySets {
+                effective: none,
+                permitted: none,
+                inheritable: none,
+            };
+            set_capabilities(None, sets)
+        })
+        .map_err(|error| failed("give up capabilities", error.into()))
+}
+
+/// Changes the user and the groups of this process. It has one thread, so calls for a thread do.
+fn become_nobody() -> rustix::io::Result<()> {
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)
+}
+
+/// Waits until a program has ended or the control closes.
+pub(crate) fn wait(program: Pid, control: BorrowedFd<'_>) -> io::Result<()> {
+    let program = pidfd_open(program, PidfdFlags::empty())?;
+    let mut events = [
+        PollFd::new(&program, PollFlags::IN),
+        PollFd::new(&control, PollFlags::IN),
+    ];
+    loop {
+        match poll(&mut events, None) {
+            Err(Errno::INTR) => {}
+            ended => return Ok(ended.map(drop)?),
+        }
+    }
+}
+
+/// Closes what this process inherited besides its three streams: a file that the wanting process
+/// left open could be the reference.
+pub(crate) fn close_inherited() -> Result<(), LaunchError> {
+    let close = || -> io::Result<()> {
+        let names: Vec<_> = std::fs::read_dir("/proc/self/fd")?
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .collect::<io::Result<_>>()?;
+        for name in names {
+            let number = name.to_str().and_then(|name| name.parse().ok());
+            if let Some(number @ 3..) = number {
+                // One of the numbers was the listing's own and is closed already.
+                let _ = nix::unistd::close::<i32>(number);
+            }
+        }
+        Ok(())
+    };
+    close().map_err(|source| failed("close inherited descriptors", source))
+}
+
+fn failed(what: &'static str, source: io::Error) -> LaunchError {
+    LaunchError::Sandbox { what, source }
+}
