@@ -9,7 +9,7 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Seconds of CPU time of each process.
     pub cpu_seconds: Option<u64>,
-    /// Bytes of each file that is written.
+    /// Bytes of each file that is written. A sandbox allows at least 4096.
     pub file_size: Option<u64>,
     /// Processes of the user, including those that are running already. The system ignores this
     /// limit for root. In a sandbox with user namespaces, only processes of the sandbox count.

@@ -1,11 +1,10 @@
 //! The instructions of a guard, and the report of a process that could not become its program.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LaunchError, Limits};
+use crate::Limits;
 
 /// The conditions under which a program runs. A guard gets them as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -48,24 +47,4 @@ pub(crate) struct Report {
 pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) code: u8,
-}
-
-impl Terms {
-    pub(crate) fn read(text: &OsStr) -> Result<Self, LaunchError> {
-        serde_json::from_str(text.to_str().unwrap_or_default())
-            .map_err(|error| LaunchError::Instructions(error.to_string()))
-    }
-}
-
-impl Room {
-    /// Returns the whole environment of the program. Every other variable may hold a secret.
-    pub(crate) fn environment(&self) -> [(&'static str, &OsStr); 4] {
-        let scratch = self.scratch.as_os_str();
-        [
-            ("PATH", OsStr::new("/usr/local/bin:/usr/bin:/bin")),
-            ("LANG", OsStr::new("C.UTF-8")),
-            ("HOME", scratch),
-            ("TMPDIR", scratch),
-        ]
-    }
 }

@@ -576,6 +576,11 @@ fn a_program_that_cannot_be_started_is_an_error() {
         assert!(text.contains(word) && text.lines().count() == 1, "{text}");
         assert_eq!(error.exit_code(), code, "{text}");
     }
+    // The limit on files does not hide the reason.
+    let mut small = sandbox();
+    small.limits.file_size = Some(1);
+    let error = capture(&small, &["/etc/passwd"], "").expect_err("no program");
+    assert_eq!(error.exit_code(), 126, "{error}");
     let mut missing = sandbox();
     missing.readable.push("/no/such/folder".into());
     let error = capture(&missing, &["sh"], "").expect_err("there is none");
@@ -610,6 +615,8 @@ fn folders_are_readable_if_they_are_named() {
 #[test]
 fn a_program_ends_with_the_process_that_wants_it() {
     let mark = format!("1000.{}", std::process::id());
+    // The folder of a run stays if its owner is killed.
+    let folder = tempfile::tempdir().expect("a folder");
     let mut owner = Command::new(LAUNCHER)
         .args([
             "sandbox",
@@ -619,6 +626,7 @@ fn a_program_ends_with_the_process_that_wants_it() {
             "echo started; sleep $0 & setsid sleep $0",
             &mark,
         ])
+        .env("TMPDIR", folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -118,7 +118,7 @@ fn installation(program: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

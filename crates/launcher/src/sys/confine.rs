@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Pid, PidfdFlags, Uid, geteuid, pidfd_open, umask};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,
-    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
 use super::NOBODY;
@@ -93,7 +93,9 @@ fn give_up_rights(is_root: bool, has_proc: bool) -> Result<(), LaunchError> {
             namespaces::enter_user()?;
         }
     }
-    clear_ambient_capability_set()
+    // Landlock and seccomp set it too, but a system may have neither.
+    set_no_new_privs(true)
+        .and_then(|()| clear_ambient_capability_set())
         .and_then(|()| {
             let none = CapabilitySet::empty();
             let sets = CapabilitySets {

@@ -38,6 +38,10 @@ use crate::{BECOME, INIT, LaunchError, Limits};
 /// The number that a process has as its parent if the parent is outside of its namespace.
 const OUTSIDE: &str = "0";
 
+/// The most bytes of a report. It has a few names of layers and one message, whose characters take up
+/// to six bytes each.
+const REPORT: u64 = 4096;
+
 /// The number of the user and of the group `nobody`.
 const NOBODY: u32 = 65534;
 
@@ -125,7 +129,7 @@ pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, L
         source,
     };
     let terms = instructions.first().map(OsString::as_os_str);
-    let terms = Terms::read(terms.unwrap_or_default())?;
+    let terms = read(terms.unwrap_or_default())?;
     let confined = terms.room.as_ref().filter(|room| room.confined);
     let in_namespaces = match confined.map(|room| (confine::enter_namespaces(), room)) {
         Some((Err(error), room)) => {
@@ -258,7 +262,7 @@ pub(crate) fn become_program(instructions: &[OsString]) -> Result<u8, LaunchErro
     let [guard, terms, program, arguments @ ..] = instructions else {
         return Err(LaunchError::Instructions("some are missing".to_owned()));
     };
-    let terms = Terms::read(terms)?;
+    let terms = read(terms)?;
     // Made before the limits are set, because a limit may leave no memory for it.
     let mut command = Command::new(program);
     command.args(arguments);
@@ -267,7 +271,7 @@ pub(crate) fn become_program(instructions: &[OsString]) -> Result<u8, LaunchErro
         set(&terms.limits, 0)?;
         return Err(not_started(program, command.exec()));
     };
-    command.env_clear().envs(room.environment());
+    command.env_clear().envs(environment(room));
     confine::close_inherited()?;
     // The file is opened before it is out of reach.
     let mut file = make_report(room)?;
@@ -292,10 +296,31 @@ fn make_report(room: &Room) -> Result<File, LaunchError> {
 /// Reports that the program was not started; returns the exit code of this process.
 fn fail(file: &mut File, mut report: Report, error: &LaunchError) -> Result<u8, LaunchError> {
     let code = error.exit_code();
-    let message = error.to_string();
+    let message = error
+        .to_string()
+        .chars()
+        .take(REPORT as usize / 8)
+        .collect();
     report.failure = Some(Failure { message, code });
     write(file, &report)?;
     Ok(code)
+}
+
+/// Reads the conditions of a program from instructions.
+fn read(terms: &OsStr) -> Result<Terms, LaunchError> {
+    serde_json::from_str(terms.to_str().unwrap_or_default())
+        .map_err(|error| LaunchError::Instructions(error.to_string()))
+}
+
+/// Returns the whole environment of a program in a room. Every other variable may hold a secret.
+fn environment(room: &Room) -> [(&'static str, &OsStr); 4] {
+    let scratch = room.scratch.as_os_str();
+    [
+        ("PATH", OsStr::new("/usr/local/bin:/usr/bin:/bin")),
+        ("LANG", OsStr::new("C.UTF-8")),
+        ("HOME", scratch),
+        ("TMPDIR", scratch),
+    ]
 }
 
 fn not_started(program: &OsStr, source: io::Error) -> LaunchError {
@@ -335,8 +360,13 @@ fn enter(
     })?;
     // A change of the user clears the parent-death signal, so that is set afterwards.
     end_with(guard)?;
+    // The report is a file, so a smaller limit would forbid to report a failure from here on.
+    let limits = Limits {
+        file_size: limits.file_size.map(|most| most.max(REPORT)),
+        ..*limits
+    };
     // The program gets SIGXCPU first, which names the limit. SIGKILL follows a second later.
-    set(limits, 1)
+    set(&limits, 1)
 }
 
 /// Sets limits on this process. `grace` is the time between the two signals for CPU time in seconds.
