@@ -1,0 +1,3 @@
+def add(a, b):
+    print("a right candidate may print")
+    return a + b
