@@ -3,22 +3,22 @@
     beamgen check chains.jsonl --checker-command 'python3 examples/checkers/python_steps.py --run'
 
 Every step's code is parsed and verified first: a syntax error fails, and code that imports, opens or reaches for
-anything but numbers is never executed. Without --run nothing is. With it the code runs in a process of its own:
-limits on CPU time, memory, files and processes, no network, a wall clock and a cap on output. It fails if an
-assertion does, if it raises, or if it prints something else than its ```output says; it passes if an assertion or
-the output held. Everything else, limits among it, is abstained from.
+anything but numbers is never executed. Without --run nothing is. With it the code runs in the sandbox of
+docs/rewards/sandbox.md, in a process of its own; without that sandbox the checker ends, unless --sandbox none is given.
+A step fails if an assertion does, if it raises, or if it prints something else than its ```output says; it passes if an
+assertion or the output held. Everything else, limits among it, is abstained from.
 """
 
 import ast
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
+from pathlib import Path
 
 from checker import fences, serve
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from sandboxed import LIMITS, prefix  # noqa: E402
 
 MODULES = {"math", "fractions", "decimal", "itertools", "functools", "collections", "statistics"}
 FORBIDDEN = {
@@ -28,23 +28,14 @@ FORBIDDEN = {
 MAX_CODE = 20_000  # characters
 MAX_DEPTH = 60  # of the syntax tree
 MAX_OUTPUT = 64 << 10  # bytes
-SECONDS = {"cpu": 2, "wall": 5}
-MEMORY = 512 << 20  # bytes
+# One process, which writes no files.
+BOUNDS = {"cpu": 2, "wall": 5, "memory": 512 << 20, "processes": 1, "open_files": 16, "file_size": 4096, "output": 4 * MAX_OUTPUT}
 
-# Runs first in the child: gives up everything, then executes what the parent verified.
+# Runs first in the child: reads everything, then executes what the parent verified.
 CHILD = r"""
-import collections, contextlib, decimal, fractions, functools, io, itertools, json, math, os, resource, statistics, sys
+import collections, contextlib, decimal, fractions, functools, io, itertools, json, math, statistics, sys
 
 given = json.loads(sys.stdin.read())
-for name, most in given["limits"].items():
-    resource.setrlimit(getattr(resource, name), (most, most))
-if os.geteuid() == 0:
-    # Limits on processes do not bind root.
-    with contextlib.suppress(OSError):
-        os.setgroups([]), os.setgid(65534), os.setuid(65534)
-REFUSED = ("socket.", "subprocess.", "ctypes.", "os.fork", "os.exec", "os.posix_spawn", "os.spawn", "os.system",
-           "os.kill", "os.putenv", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.chown", "os.link",
-           "os.symlink", "os.truncate", "shutil.", "signal.", "mmap.", "pty.", "_thread.", "sys.addaudithook")
 
 class Capped(io.StringIO):
     left = given["output"]
@@ -54,17 +45,9 @@ class Capped(io.StringIO):
             raise MemoryError("too much output")
         return super().write(text)
 
-def refuse(event, arguments):
-    if event.startswith(REFUSED):
-        raise PermissionError(event)
-    if event == "open" and given["closed"]:
-        raise PermissionError("open")
-
 printed, result = Capped(), {"end": "done"}
 space = {"__name__": "step"}
 codes = [compile(text, "step", "exec") for text in given["codes"]]
-given["closed"] = True
-sys.addaudithook(refuse)
 sys.setrecursionlimit(500)
 for at, code in enumerate(codes):
     printed.seek(0), printed.truncate()
@@ -87,18 +70,6 @@ if result["end"] == "done":
     result["printed"] = printed.getvalue()
 sys.__stdout__.write(json.dumps(result))
 """
-
-
-def network_off():
-    """The command in front of the child that takes its network away, where the system allows one."""
-    unshare = shutil.which("unshare")
-    for flags in (["--net"], ["--user", "--net"]):
-        if unshare is None:
-            break
-        trial = [unshare, *flags, sys.executable, "-I", "-S", "-c", ""]
-        if subprocess.run(trial, capture_output=True, check=False).returncode == 0:
-            return [unshare, *flags]
-    return []  # the audit hook refuses sockets all the same
 
 
 def verify(text):
@@ -127,43 +98,26 @@ def verify(text):
     return walk(tree, 0)
 
 
-def run(codes, prefix=()):
-    """Executes the codes one after the other in one process; what became of it."""
-    limits = {
-        "RLIMIT_CPU": SECONDS["cpu"], "RLIMIT_AS": MEMORY, "RLIMIT_FSIZE": 0, "RLIMIT_NOFILE": 16, "RLIMIT_NPROC": 0,
-        "RLIMIT_CORE": 0,
-    }
-    given = {"codes": codes, "limits": limits, "output": MAX_OUTPUT, "closed": False}
-    with tempfile.TemporaryDirectory() as folder:
-        child = subprocess.Popen(
-            [*prefix, sys.executable, "-I", "-S", "-c", CHILD],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder, env={},
-            start_new_session=True,
-        )
-        try:
-            # Twice the cap: JSON escapes.
-            out, _ = child.communicate(json.dumps(given).encode(), timeout=SECONDS["wall"])
-        except subprocess.TimeoutExpired:
-            return {"end": "limit", "what": "wall clock"}
-        finally:
-            try:
-                os.killpg(child.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
-            child.wait()
-            child.stdout.close()
+def run(codes, words):
+    """Executes the codes one after the other in one process; what became of it. `words` put it into the sandbox."""
+    given = json.dumps({"codes": codes, "output": MAX_OUTPUT})
+    command = [*words, sys.executable, "-I", "-S", "-c", CHILD]
+    ran = subprocess.run(command, input=given.encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    if ran.returncode in LIMITS:
+        return {"end": "limit", "what": LIMITS[ran.returncode]}
     try:
-        return json.loads(out)
+        return json.loads(ran.stdout)
     except ValueError:
-        return {"end": "limit", "what": f"ended by {child.returncode}"}
+        return {"end": "limit", "what": f"ended by {ran.returncode}"}
 
 
 def checks_itself(text):
     return any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(text)))
 
 
-def checker(runs):
-    prefix = network_off() if runs else []
+def checker(arguments):
+    runs = "--run" in arguments
+    words = prefix(arguments, **BOUNDS) if runs else []
 
     def check(_problem, steps):
         blocks = fences(steps[-1], "python", "output")
@@ -184,7 +138,7 @@ def checker(runs):
                 return "abstain"
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return "abstain"
-        result = run([*before, code], prefix)
+        result = run([*before, code], words)
         if result["end"] == "limit" or result.get("code", len(before)) < len(before):
             return "abstain"
         if result["end"] == "raised":
@@ -200,4 +154,4 @@ def checker(runs):
 
 
 if __name__ == "__main__":
-    serve(checker(runs="--run" in sys.argv[1:]))
+    serve(checker(sys.argv[1:]))

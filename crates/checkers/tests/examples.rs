@@ -14,7 +14,13 @@ fn folder() -> PathBuf {
 
 /// The verdicts on the steps of one chain.
 fn verdicts(python: &str, script: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
-    verdicts_in(&format!("{python} {}/{script}", folder().display()), steps)
+    let launcher = beamgen_test_support::launcher();
+    let command = format!(
+        "BEAMGEN_SANDBOX={} {python} {}/{script}",
+        launcher.display(),
+        folder().display()
+    );
+    verdicts_in(&command, steps)
 }
 
 fn verdicts_in(command: &str, steps: &[&str]) -> (Vec<Verdict>, Lost) {
@@ -142,19 +148,19 @@ hostile = [
     "import threading\nthreading.Thread(target=print).start()",
     "def f(): f()\nf()",
 ]
-steps.SECONDS.update(cpu=1, wall=3)
-for prefix in [steps.network_off(), []]:
-    for code in hostile:
-        end = steps.run([code], prefix)
-        assert end["end"] in ("limit", "raised"), (code, end)
-        assert len(json.dumps(end)) < 2000, code
-    assert steps.run(["assert 1 + 1 == 2"], prefix)["end"] == "done"
+words = steps.prefix([], **{{**steps.BOUNDS, "cpu": 1, "wall": 3}})
+for code in hostile:
+    end = steps.run([code], words)
+    assert end["end"] in ("limit", "raised"), (code, end)
+    assert len(json.dumps(end)) < 2000, code
+assert steps.run(["assert 1 + 1 == 2"], words)["end"] == "done"
 "#,
         folder().display(),
         path.display()
     );
     let ran = Command::new(&python)
         .args(["-c", &run])
+        .env("BEAMGEN_SANDBOX", beamgen_test_support::launcher())
         .output()
         .expect("Python");
     assert!(
@@ -163,6 +169,20 @@ for prefix in [steps.network_off(), []]:
         String::from_utf8_lossy(&ran.stderr)
     );
     assert!(!path.exists());
+}
+
+#[test]
+fn python_is_not_run_without_a_sandbox_unless_that_is_asked_for() {
+    let Some(python) = python("") else {
+        return;
+    };
+    let script = format!("{python} {}/python_steps.py --run", folder().display());
+    let wrong = code("assert 3 * 4 == 13");
+    let without = format!("BEAMGEN_SANDBOX=/no/such/program {script}");
+    let (_, lost) = verdicts_in(&without, &[&wrong]);
+    assert_ne!(lost, Lost::default());
+    let (ran, lost) = verdicts_in(&format!("{without} --sandbox none"), &[&wrong]);
+    assert!(ran[0].is_fail() && lost == Lost::default());
 }
 
 #[test]
