@@ -133,7 +133,7 @@ fn the_checkers_of_labelled_chains_end_with_the_command() {
 fn a_checker_writes_no_core_file_and_its_launcher_is_no_command() {
     let place = Place::new();
     // The words of a launcher do not reach the command line's parser, nor are they in its help.
-    let by_hand = place.run(&["beamgen-become-1", "1", "{}", "true"]);
+    let by_hand = place.run(&["beamgen-become-2", "1", "{}", "true"]);
     assert_eq!(by_hand.code, Some(2));
     assert_eq!(by_hand.stderr.lines().count(), 1, "{}", by_hand.stderr);
     assert!(!place.run(&["--help"]).ok().stdout.contains("beamgen-"));

@@ -408,10 +408,21 @@ fn hostile_programs_are_contained_without_landlock() {
 }
 
 #[test]
+fn hostile_programs_are_contained_without_mounts() {
+    contain(&Setting {
+        root: false,
+        user: NOBODY,
+        lacking: &["mounts"],
+        layers: &["namespaces", "landlock", "seccomp"],
+    });
+}
+
+#[test]
 fn a_system_without_the_layers_is_refused() {
     for (lacking, word) in [
         (&["namespaces", "landlock"][..], "files are open"),
-        (&["namespaces", "seccomp"], "files are open"),
+        (&["seccomp"], "other processes are open"),
+        (&["mounts", "landlock"], "files are open"),
     ] {
         let setting = Setting {
             root: false,

@@ -1,6 +1,6 @@
 """Starts a program as a user and on a system that lacks something: without.py USER LACKING... -- PROGRAM ARGUMENTS.
 
-USER is a number or `-`. LACKING is `namespaces`, as in a container, or `landlock`, or `seccomp`, as on an old system: a
+USER is a number or `-`. LACKING is `namespaces` or `mounts`, as in a container, or `landlock` or `seccomp`, as on an old system: a
 filter of system calls answers as such a system does.
 """
 
@@ -11,10 +11,10 @@ import struct
 import sys
 
 CALLS = {
-    "x86_64": {"namespaces": 272, "landlock": 444, "seccomp": 317},
-    "aarch64": {"namespaces": 97, "landlock": 444, "seccomp": 277},
+    "x86_64": {"namespaces": 272, "mounts": 165, "landlock": 444, "seccomp": 317},
+    "aarch64": {"namespaces": 97, "mounts": 40, "landlock": 444, "seccomp": 277},
 }
-ERRORS = {"namespaces": errno.EPERM, "landlock": errno.ENOSYS, "seccomp": errno.EINVAL}
+ERRORS = {"namespaces": errno.EPERM, "mounts": errno.EPERM, "landlock": errno.ENOSYS, "seccomp": errno.EINVAL}
 
 
 def forbid(names):

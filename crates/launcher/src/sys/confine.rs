@@ -1,5 +1,6 @@
 //! The layers of a sandbox on Linux. Each is applied where the system has it. Then the program
-//! starts if every protection is held by at least one layer.
+//! starts if every protection is held by at least one layer: seccomp is needed, and so is one of
+//! mounts and Landlock. Namespaces are a second layer for the network and for other processes.
 
 mod calls;
 mod files;
@@ -64,24 +65,18 @@ pub(crate) fn enter(room: &Room, in_namespaces: bool) -> Result<Vec<String>, Lau
         processes: !in_namespaces,
         signals: !in_namespaces && landlock < LANDLOCK_SIGNALS,
     };
-    let has_calls = calls::forbid(&reach).is_ok();
-    if has_calls {
-        layers.push("seccomp".to_owned());
+    if calls::forbid(&reach).is_err() {
+        return Err(LaunchError::NoSandbox(
+            "it has no seccomp, so memory and other processes are open",
+        ));
     }
-    let lacking = match (
-        has_view || landlock >= LANDLOCK_NEEDED && has_calls,
-        in_namespaces || has_calls,
-    ) {
-        (false, _) => {
-            "it has neither user namespaces with mounts nor Landlock (Linux 6.2) with seccomp, so files \
-             are open"
-        }
-        (_, false) => {
-            "it has neither user namespaces nor seccomp, so the network and other processes are open"
-        }
-        (true, true) => return Ok(layers),
-    };
-    Err(LaunchError::NoSandbox(lacking))
+    layers.push("seccomp".to_owned());
+    if !has_view && landlock < LANDLOCK_NEEDED {
+        return Err(LaunchError::NoSandbox(
+            "it has neither user namespaces with mounts nor Landlock (Linux 6.2), so files are open",
+        ));
+    }
+    Ok(layers)
 }
 
 /// Becomes nobody if this process is root, and gives up all capabilities. `has_proc` says whether
@@ -90,7 +85,7 @@ fn give_up_rights(is_root: bool, has_proc: bool) -> Result<(), LaunchError> {
     if is_root {
         become_nobody().map_err(|_| LaunchError::NoSandbox(NO_NOBODY))?;
         if has_proc {
-            namespaces::enter_user()?;
+            namespaces::enter_user();
         }
     }
     // Landlock and seccomp set it too, but a system may have neither.
@@ -134,20 +129,21 @@ pub(crate) fn wait(program: Pid, control: BorrowedFd<'_>) -> io::Result<()> {
 /// Closes what this process inherited besides its three streams: a file that the wanting process
 /// left open could be the reference.
 pub(crate) fn close_inherited() -> Result<(), LaunchError> {
-    let close = || -> io::Result<()> {
-        let names: Vec<_> = std::fs::read_dir("/proc/self/fd")?
-            .map(|entry| entry.map(|entry| entry.file_name()))
-            .collect::<io::Result<_>>()?;
-        for name in names {
-            let number = name.to_str().and_then(|name| name.parse().ok());
-            if let Some(number @ 3..) = number {
-                // One of the numbers was the listing's own and is closed already.
-                let _ = nix::unistd::close::<i32>(number);
-            }
+    close_numbers().map_err(|source| failed("close inherited descriptors", source))
+}
+
+fn close_numbers() -> io::Result<()> {
+    let names: Vec<_> = std::fs::read_dir("/proc/self/fd")?
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect::<io::Result<_>>()?;
+    for name in names {
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        if let Some(number @ 3..) = number {
+            // One of the numbers was the listing's own and is closed already.
+            let _ = nix::unistd::close::<i32>(number);
         }
-        Ok(())
-    };
-    close().map_err(|source| failed("close inherited descriptors", source))
+    }
+    Ok(())
 }
 
 fn failed(what: &'static str, source: io::Error) -> LaunchError {

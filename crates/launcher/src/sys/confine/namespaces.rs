@@ -9,7 +9,7 @@ use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
 
-use super::{NO_NOBODY, NOBODY, failed};
+use super::{NO_NOBODY, NOBODY};
 use crate::LaunchError;
 
 /// Moves this process into namespaces of its own; returns whether the system allows them. Processes
@@ -35,24 +35,23 @@ pub(crate) fn enter() -> Result<bool, LaunchError> {
     if unshare(kinds | CloneFlags::CLONE_NEWUSER).is_err() {
         return Ok(false);
     }
-    ids.write()
-        .and_then(|()| keep_mounting())
-        .map_err(|source| failed("map users into a namespace", source))?;
+    // AppArmor may allow the namespace and forbid its map (Ubuntu 24.04). Then mounts fail as well, and
+    // Landlock has to protect the files. Everything else holds.
+    let _ = ids.write().and_then(|()| keep_mounting());
     Ok(true)
 }
 
 /// Moves this process, which was root and is nobody, into a user namespace of its own, where the
 /// system allows one: it has its own count of processes, apart from other programs of nobody.
-pub(super) fn enter_user() -> Result<(), LaunchError> {
+pub(super) fn enter_user() {
     let ids = Ids::of_this_process();
     // A process that has changed its user does not own its files in `/proc` until it is dumpable.
     let entered = set_dumpable_behavior(DumpableBehavior::Dumpable).is_ok()
         && unshare(CloneFlags::CLONE_NEWUSER).is_ok();
     if entered {
-        ids.write()
-            .map_err(|source| failed("map nobody into a namespace", source))?;
+        // Without a map the program sees the number that stands for all others, which is nobody's.
+        let _ = ids.write();
     }
-    Ok(())
 }
 
 /// A user and a group, each with its number in a new user namespace and its number outside. A
