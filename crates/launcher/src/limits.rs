@@ -12,7 +12,7 @@ pub struct Limits {
     /// Bytes of each file that is written. A sandbox allows at least 4096.
     pub file_size: Option<u64>,
     /// Processes of the user, including those that are running already. The system ignores this
-    /// limit for root. In a sandbox with user namespaces, only processes of the sandbox count.
+    /// limit for root. In a sandbox, processes that already run elsewhere do not count.
     pub processes: Option<u64>,
     /// Open files of each process.
     pub open_files: Option<u64>,

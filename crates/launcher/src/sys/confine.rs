@@ -9,6 +9,7 @@ mod view;
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -18,7 +19,7 @@ use rustix::thread::{
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::NOBODY;
+use super::{Confined, NOBODY};
 use crate::LaunchError;
 use crate::terms::Room;
 
@@ -33,12 +34,17 @@ const LANDLOCK_NEEDED: u8 = 3;
 /// The first version of Landlock that keeps signals inside (Linux 6.12).
 const LANDLOCK_SIGNALS: u8 = 6;
 
-/// Confines this process to a room; returns the names of the layers. `in_namespaces` says whether the
-/// guard is in namespaces of its own.
-pub(crate) fn enter(room: &Room, in_namespaces: bool) -> Result<Vec<String>, LaunchError> {
+/// Confines this process to a room. `in_namespaces` says whether the guard is in namespaces of its own.
+pub(crate) fn enter(room: &Room, in_namespaces: bool) -> Result<Confined, LaunchError> {
     umask(0o022.into());
     let mut layers = Vec::new();
     let is_root = geteuid().is_root();
+    // A namespace of users counts from 0.
+    let others = if in_namespaces {
+        0
+    } else {
+        processes(if is_root { NOBODY } else { geteuid().as_raw() })
+    };
     let mut has_view = false;
     let mut has_proc = false;
     if in_namespaces {
@@ -76,7 +82,16 @@ pub(crate) fn enter(room: &Room, in_namespaces: bool) -> Result<Vec<String>, Lau
             "it has neither user namespaces with mounts nor Landlock (Linux 6.2), so files are open",
         ));
     }
-    Ok(layers)
+    Ok(Confined { layers, others })
+}
+
+/// Returns the number of processes and threads of a user that run now.
+fn processes(user: u32) -> u64 {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let own = entries.filter(|entry| entry.metadata().is_ok_and(|entry| entry.uid() == user));
+    let threads = own.filter_map(|entry| std::fs::metadata(entry.path().join("task")).ok());
+    // The links of a folder are one for each folder in it, and two of its own.
+    threads.map(|task| task.nlink().saturating_sub(2)).sum()
 }
 
 /// Becomes nobody if this process is root, and gives up all capabilities. `has_proc` says whether

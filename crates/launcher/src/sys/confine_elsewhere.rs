@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::process::Pid;
 
+use super::Confined;
 use crate::LaunchError;
 use crate::terms::Room;
 
@@ -12,7 +13,7 @@ pub(crate) fn enter_namespaces() -> Result<bool, LaunchError> {
     Ok(false)
 }
 
-pub(crate) fn enter(_room: &Room, _in_namespaces: bool) -> Result<Vec<String>, LaunchError> {
+pub(crate) fn enter(_room: &Room, _in_namespaces: bool) -> Result<Confined, LaunchError> {
     Err(LaunchError::NoSandbox("sandboxes are made on Linux only"))
 }
 

@@ -42,6 +42,14 @@ const OUTSIDE: &str = "0";
 /// to six bytes each.
 const REPORT: u64 = 4096;
 
+/// The outcome of confining a process.
+struct Confined {
+    /// The names of the layers.
+    layers: Vec<String>,
+    /// Processes that count for the limit on processes, and are not the program's.
+    others: u64,
+}
+
 /// The number of the user and of the group `nobody`.
 const NOBODY: u32 = 65534;
 
@@ -351,8 +359,11 @@ fn enter(
     limits: &Limits,
     layers: &mut Vec<String>,
 ) -> Result<(), LaunchError> {
+    let mut others = 0;
     if room.confined {
-        *layers = confine::enter(room, guard == OUTSIDE)?;
+        let confined = confine::enter(room, guard == OUTSIDE)?;
+        *layers = confined.layers;
+        others = confined.others;
     }
     std::env::set_current_dir(&room.scratch).map_err(|source| LaunchError::Sandbox {
         what: "enter the scratch folder",
@@ -363,6 +374,7 @@ fn enter(
     // The report is a file, so a smaller limit would forbid to report a failure from here on.
     let limits = Limits {
         file_size: limits.file_size.map(|most| most.max(REPORT)),
+        processes: limits.processes.map(|most| most.saturating_add(others)),
         ..*limits
     };
     // The program gets SIGXCPU first, which names the limit. SIGKILL follows a second later.
