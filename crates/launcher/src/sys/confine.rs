@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Pid, PidfdFlags, Uid, geteuid, pidfd_open, umask};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,
-    set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
 use super::{Confined, NOBODY};
@@ -39,12 +39,9 @@ pub(crate) fn enter(room: &Room, in_namespaces: bool) -> Result<Confined, Launch
     umask(0o022.into());
     let mut layers = Vec::new();
     let is_root = geteuid().is_root();
-    // A namespace of users counts from 0.
-    let others = if in_namespaces {
-        0
-    } else {
-        processes(if is_root { NOBODY } else { geteuid().as_raw() })
-    };
+    let user = if is_root { NOBODY } else { geteuid().as_raw() };
+    // A view hides them, so they are counted first.
+    let others = processes(user);
     let mut has_view = false;
     let mut has_proc = false;
     if in_namespaces {
@@ -58,10 +55,14 @@ pub(crate) fn enter(room: &Room, in_namespaces: bool) -> Result<Confined, Launch
     }
     // The paths are opened before the rights to them are gone.
     let rules = files::rules(room, has_proc);
-    give_up_rights(is_root, has_proc)?;
+    // A namespace of users has a count of processes of its own.
+    let mut counts_alone = in_namespaces;
     if is_root {
+        become_nobody().map_err(|_| LaunchError::NoSandbox(NO_NOBODY))?;
+        counts_alone = has_proc && namespaces::enter_user();
         layers.push("nobody".to_owned());
     }
+    give_up_capabilities().map_err(|error| failed("give up capabilities", error.into()))?;
     let landlock = rules.and_then(files::restrict).unwrap_or(0);
     if landlock > 0 {
         layers.push(format!("landlock {landlock}"));
@@ -82,6 +83,7 @@ pub(crate) fn enter(room: &Room, in_namespaces: bool) -> Result<Confined, Launch
             "it has neither user namespaces with mounts nor Landlock (Linux 6.2), so files are open",
         ));
     }
+    let others = if counts_alone { 0 } else { others };
     Ok(Confined { layers, others })
 }
 
@@ -94,28 +96,17 @@ fn processes(user: u32) -> u64 {
     threads.map(|task| task.nlink().saturating_sub(2)).sum()
 }
 
-/// Becomes nobody if this process is root, and gives up all capabilities. `has_proc` says whether
-/// there is a `/proc` of the sandbox.
-fn give_up_rights(is_root: bool, has_proc: bool) -> Result<(), LaunchError> {
-    if is_root {
-        become_nobody().map_err(|_| LaunchError::NoSandbox(NO_NOBODY))?;
-        if has_proc {
-            namespaces::enter_user();
-        }
-    }
-    // Landlock and seccomp set it too, but a system may have neither.
-    set_no_new_privs(true)
-        .and_then(|()| clear_ambient_capability_set())
-        .and_then(|()| {
-            let none = CapabilitySet::empty();
-            let sets = CapabilitySets {
-                effective: none,
-                permitted: none,
-                inheritable: none,
-            };
-            set_capabilities(None, sets)
-        })
-        .map_err(|error| failed("give up capabilities", error.into()))
+fn give_up_capabilities() -> rustix::io::Result<()> {
+    let none = CapabilitySet::empty();
+    clear_ambient_capability_set()?;
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: none,
+            permitted: none,
+            inheritable: none,
+        },
+    )
 }
 
 /// Changes the user and the groups of this process. It has one thread, so calls for a thread do.

@@ -42,8 +42,9 @@ pub(crate) fn enter() -> Result<bool, LaunchError> {
 }
 
 /// Moves this process, which was root and is nobody, into a user namespace of its own, where the
-/// system allows one: it has its own count of processes, apart from other programs of nobody.
-pub(super) fn enter_user() {
+/// system allows one; returns whether. It has its own count of processes, apart from other programs
+/// of nobody.
+pub(super) fn enter_user() -> bool {
     let ids = Ids::of_this_process();
     // A process that has changed its user does not own its files in `/proc` until it is dumpable.
     let entered = set_dumpable_behavior(DumpableBehavior::Dumpable).is_ok()
@@ -52,6 +53,7 @@ pub(super) fn enter_user() {
         // Without a map the program sees the number that stands for all others, which is nobody's.
         let _ = ids.write();
     }
+    entered
 }
 
 /// A user and a group, each with its number in a new user namespace and its number outside. A
