@@ -58,9 +58,10 @@ pub(super) fn build(room: &Room, is_root: bool) -> io::Result<bool> {
     let proc = room.view.join("proc");
     fs::create_dir_all(&proc)?;
     make_read_only(&room.view, &scratch)?;
-    // Containers that hide parts of their own `/proc` may not mount another. It stays writable, for
-    // the map of users; the program has no rights to anything of others in it.
-    let flags = plain | MountFlags::NOEXEC;
+    let mut flags = plain | MountFlags::NOEXEC;
+    // Root writes a map of users there once it is nobody.
+    flags.set(MountFlags::RDONLY, !is_root);
+    // Containers that hide parts of their own `/proc` may not mount another.
     Ok(mount("proc", &proc, "proc", flags, None).is_ok())
 }
 
