@@ -118,6 +118,13 @@ impl World {
             .process_group(0)
             .spawn()
             .expect("a process");
+        // Before it has changed its user, no program could reach it.
+        let name = format!("/proc/{}/comm", victim.id());
+        let started = Instant::now();
+        while fs::read_to_string(&name).is_ok_and(|name| name != "sleep\n") {
+            assert!(started.elapsed() < Duration::from_secs(30), "it hangs");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let server = TcpListener::bind("127.0.0.1:0").expect("a server");
         server.set_nonblocking(true).expect("a server");
         let before = state(&place("secret"));
@@ -494,8 +501,14 @@ fn the_harm_is_seen_where_there_is_no_sandbox() {
         };
         // Processes of the same user count there.
         let output = world.run(name, &["--sandbox", "none", "--processes", "100000"]);
-        let harm = world.harm(&output);
-        let found = harm.iter().any(|harm| harm.starts_with(expected));
+        // A signal takes a moment to end a process.
+        let started = Instant::now();
+        let mut harm = Vec::new();
+        let mut found = false;
+        while !found && started.elapsed() < Duration::from_secs(5) {
+            harm = world.harm(&output);
+            found = harm.iter().any(|harm| harm.starts_with(expected));
+        }
         assert!(
             found,
             "{name}: {harm:?}: {}",
