@@ -45,9 +45,10 @@ fn a_program_decides_what_is_right_and_changes_no_chain() {
         }
         assert!(plain.get("verifier").is_none() && plain.get("outcome").is_none());
         let even = is_even(&judged["answer"]);
-        let outcome = match even {
-            true => json!({"kind": "right"}),
-            false => json!({"kind": "wrong", "reason": "it is odd", "parts": [0, 1]}),
+        let outcome = if even {
+            json!({"kind": "right"})
+        } else {
+            json!({"kind": "wrong", "reason": "it is odd", "parts": [0, 1]})
         };
         assert_eq!(
             (&judged["outcome"], &judged["correct"]),
