@@ -45,8 +45,8 @@ def sample_problems() -> list[Problem]:
 
 def _problem(line: str) -> Problem:
     fields = json.loads(line)
-    texts = {name: tuple(fields.pop(name, ())) for name in ("steps", "context")}
-    return Problem(**fields, **texts)
+    steps, context = (tuple(fields.pop(name, ())) for name in ("steps", "context"))
+    return Problem(steps=steps, context=context, **fields)
 
 
 def with_context(problem: Problem) -> str:
