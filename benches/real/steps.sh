@@ -50,6 +50,7 @@ kinds="operation number result skipped"
 for kind in $kinds; do
   grep -E "\"kind\": \"($kind|right)\"" kinds.jsonl > "kind-$kind.jsonl"
 done
+# The first chains of ProcessBench are all wrong.
 for set in "gsm8k $data/processbench_gsm8k.json" "math $data/processbench_math.json" "prm800k held.jsonl" $(printf 'kind-%s ' $kinds); do
   read -r name file <<< "$set"
   stage "eval-$name" "$beamgen" eval-prm --data "${file:-$name.jsonl}" --rule given --prm prm --dtype int8 --limit "$([ "$name" = gsm8k ] && echo 400 || echo "$EVALUATE")" --report "eval-$name"
