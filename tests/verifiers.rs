@@ -160,6 +160,15 @@ fn a_program_that_fails_costs_outcomes_and_a_resumed_run_asks_again() {
     // Another verifier is another run.
     let other = solve(&["--resume", "--verifier", EVEN]);
     other.assert_refused("another verifier", &["run.jsonl", "verifier"]);
+    // So is another command under the same name.
+    let named = |command: &str| format!("verifier.others.rules={}", json!(command));
+    let solve = |more: &[&str]| {
+        let args = ["solve", "--limit", "2", "--out", "named.jsonl"];
+        place.run(&[&args, more].concat())
+    };
+    solve(&["--set", &named("exit 3")]).ok();
+    let other = solve(&["--resume", "--set", &named("exit 4")]);
+    other.assert_refused("another command", &["named.jsonl", "exit 3", "exit 4"]);
 }
 
 #[test]

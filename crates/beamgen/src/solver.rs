@@ -410,7 +410,9 @@ impl Solver {
         }
         // The reference is compared without a verifier, as always before there were others.
         let verifier = self.verifiers.identity(self.config.verifier.open);
-        if let Some(verifier) = verifier {
+        if let Some(mut verifier) = verifier {
+            // Another command under the same name may give other outcomes.
+            verifier["others"] = serde_json::json!(self.config.verifier.others);
             add("verifier", Ok(verifier));
         }
         if let Some(Value::Object(search)) = identity.get_mut("search") {
