@@ -4,7 +4,7 @@ use crate::aggregation::Aggregation;
 use crate::choose::Choose;
 use crate::error::ConfigError;
 use crate::numbers::is_default;
-use crate::rollouts::RolloutsConfig;
+use crate::rollouts::{RolloutValue, RolloutsConfig};
 use crate::strategy::{
     BeamConfig, DeepConfConfig, EtsConfig, LookaheadConfig, MctsConfig, ParticleConfig,
     RebaseConfig, RefineConfig, SpeculativeRejectionConfig, Strategy, StrategyKind,
@@ -60,6 +60,15 @@ pub struct SearchConfig {
     /// taken as probabilities.
     #[serde(skip_serializing_if = "is_default")]
     pub sure_score: f32,
+    /// Whether a complete chain scores 1 if the problem's verifier calls it right, and 0 if it
+    /// calls it wrong, whatever the scorer says. Only for [open](crate::Verifier::is_open)
+    /// verifiers.
+    #[serde(skip_serializing_if = "is_default")]
+    pub outcome_scores: bool,
+    /// Whether the search ends as soon as an open verifier calls a chain right, at the end of the
+    /// round. Implies `outcome_scores`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stop_when_verified: bool,
     /// The settings of values by rollouts; `None`: the defaults, without rollouts.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
     pub rollouts: Option<RolloutsConfig>,
@@ -106,6 +115,8 @@ impl Default for SearchConfig {
             early_rejection: 0,
             speculate: false,
             in_flight: 16,
+            outcome_scores: false,
+            stop_when_verified: false,
             rollouts: None,
             beam: None,
             lookahead: LookaheadConfig::default(),
@@ -228,7 +239,12 @@ impl SearchConfig {
                 .uses_scores()
                 .then_some("a value of rollouts by the reward model");
         }
-        (self.strategy.spec().needs_scorer)(self)
+        let spec = self.strategy.spec();
+        if self.uses_outcomes() && spec.samples_independently && self.confidence == 0.0 {
+            // Whole chains have the scores of the verifier.
+            return None;
+        }
+        (spec.needs_scorer)(self)
     }
 
     /// Whether the search asks for scores if there is a scorer.
@@ -237,6 +253,19 @@ impl SearchConfig {
             return rollouts.uses_scores();
         }
         (self.strategy.spec().uses_scores)(self)
+    }
+
+    /// Whether the search asks the verifier for outcomes of chains that end, which an open verifier
+    /// may give.
+    pub fn uses_outcomes(&self) -> bool {
+        let rollouts = self.rollouts.as_ref().filter(|_| self.rolls_out());
+        let by_outcome = rollouts.is_some_and(|rollouts| rollouts.value == RolloutValue::Verifier);
+        self.scores_outcomes() || by_outcome
+    }
+
+    /// Whether complete chains score by their outcomes.
+    pub fn scores_outcomes(&self) -> bool {
+        self.outcome_scores || self.stop_when_verified
     }
 
     /// Makes a fresh strategy for one problem. Without a scorer nothing is scored.

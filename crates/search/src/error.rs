@@ -229,6 +229,11 @@ pub enum ConfigError {
         /// The strategy or the choice, in words.
         what: &'static str,
     },
+    /// The search is to use outcomes, but the verifier of the problem is not open, or there is none.
+    #[error(
+        "a search may see outcomes of an open verifier only: name its command as `verifier`, and set `verifier_open`"
+    )]
+    NeedsOpenVerifier,
     /// A list of boundaries or markers is too long. Every entry is searched for after every token,
     /// so the lists are limited.
     #[error(
@@ -281,6 +286,7 @@ impl ConfigError {
             | Self::Unknown { field, .. } => Some(field),
             Self::FewerChainsThanFactor { .. } => Some("n"),
             Self::NoBoundary => Some("boundaries"),
+            Self::NeedsOpenVerifier => Some("outcome_scores"),
             Self::NeedsScorer { .. } => None,
         }
     }

@@ -61,6 +61,10 @@ pub struct ProblemResult {
     /// result may differ.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost_verdicts: usize,
+    /// The number of chains that were still growing when the search stopped at a chain that the
+    /// verifier called right.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub spared_chains: usize,
     /// The cost of this problem's search; shared passes and calls are split among the problems in
     /// them.
     pub ledger: Ledger,
@@ -243,7 +247,7 @@ pub(crate) fn answer_votes(
             weight,
             score: chain.score,
             node: chain.node,
-            outcome: None,
+            outcome: chain.outcome.as_ref().map(|outcome| outcome.kind),
         };
         classes.push((class, first));
     }

@@ -48,6 +48,8 @@ pub enum RolloutValue {
     Vote,
     /// The chain score that the reward model gives to the completion; 0 if it did not end.
     Prm,
+    /// 1 if an [open](crate::Verifier::is_open) verifier calls the completion right, else 0.
+    Verifier,
 }
 
 impl RolloutsConfig {

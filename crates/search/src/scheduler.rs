@@ -226,7 +226,7 @@ struct Scheduler<'m, 's> {
     /// The owner of each growing chain, to route closed steps to their problems.
     owners: HashMap<ChainId, Owner>,
     batches: PendingBatches,
-    /// The results that wait for outcomes of their chains.
+    /// The results and the chains of problems in flight that wait for outcomes.
     unverified: Waiting,
     stopped: bool,
     summary: RunSummary,
@@ -271,15 +271,19 @@ impl Scheduler<'_, '_> {
         }
         let started = self.start_steps();
         let passed = self.pass()?;
+        let asked = self.verify_ends();
         let scored = self.score_ready()?;
         let woken = self.wake()?;
-        // Nothing moved in this turn. Pending scores may unblock a problem, so wait for them;
-        // without any, all queued steps wait for memory that other waiting chains hold.
-        if !(given || admitted || ended || started || passed || scored || woken) {
-            if self.batches.is_empty() {
-                self.break_deadlock();
-            } else {
+        // Nothing moved in this turn. Pending scores or outcomes may unblock a problem, so wait for
+        // them; without any, all queued steps wait for memory that other waiting chains hold.
+        let moved = given || admitted || ended || verified || started || passed || asked;
+        if !(moved || scored || woken) {
+            if !self.batches.is_empty() {
                 self.collect_scores(true)?;
+            } else if self.live.iter().any(|(_, live)| live.steps.verifying > 0) {
+                self.collect_outcomes(true);
+            } else {
+                self.break_deadlock();
             }
         }
         Ok(true)

@@ -198,6 +198,14 @@ pub trait Strategy {
     /// scored. The search ends when no action is returned and no step is outstanding.
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action>;
 
+    /// Whether complete chains are reported with the [outcome](crate::Node::outcome) of the
+    /// verifier, if it judges the problem. By default they are not. A strategy that answers a
+    /// problem must not ask, since the verifier may know the reference answer; one that labels
+    /// chains may.
+    fn asks_verifier(&self) -> bool {
+        false
+    }
+
     /// Returns the score of a finished chain, if it does not follow from the scores of its steps.
     fn chain_score(&self, tree: &ChainTree, end: NodeId) -> Option<f32> {
         let _ = (tree, end);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::aggregation::Aggregation;
 use crate::finish::Finish;
 use crate::numbers::{number_or_nan, numbers_or_nan, one};
+use crate::outcome::Outcome;
 use crate::stream::{ROOT_STREAM, child_stream};
 use crate::token_logprobs::TokenLogprobs;
 
@@ -116,10 +117,15 @@ pub struct Node {
     /// rollouts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f32>,
-    /// The score of the chain up to this step in a search with values by rollouts: the value, or its
-    /// mixture with the aggregated scores of the steps.
+    /// The score of the chain up to this step, if it is not that of the steps: in a search with
+    /// values by rollouts the value, or its mixture with the aggregated scores of the steps; in a
+    /// search with outcome scores 1 or 0 at the end of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<f32>,
+    /// The verifier's finding about the chain that ends here, if it was asked while the search ran.
+    /// Not serialized: finished chains have their outcomes.
+    #[serde(skip)]
+    pub outcome: Option<Outcome>,
     /// The scores of the judges that were asked about the step, by name; `None` for a judge that
     /// abstained. Empty with a single scorer. If the step is paused, or was rejected at its pause,
     /// the scores are for its beginning.
@@ -168,6 +174,7 @@ impl Node {
             partial_score: None,
             value: None,
             rating: None,
+            outcome: None,
             judges: BTreeMap::new(),
             quantiles: None,
             copies: 1,
@@ -347,7 +354,7 @@ impl ChainTree {
 
     /// Returns the score of the chain; `None` if there is none.
     ///
-    /// If the step has a [rating](Node::rating) by rollouts, it is the score. Otherwise the scores of
+    /// If the step has a [rating](Node::rating), it is the score. Otherwise the scores of
     /// the steps are aggregated; a paused step counts with its partial score. A chain without scores
     /// has the rating of the nearest step above that has one.
     pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {

@@ -9,11 +9,19 @@ use crate::scorer::BatchId;
 /// continues meanwhile.
 ///
 /// A search asks when its strategy is done, so outcomes change no chain and no choice. The verifier
-/// may therefore look at the problem's reference answer.
+/// may therefore look at the problem's reference answer. An [open](Self::is_open) verifier may also
+/// guide a search ([`outcome_scores`](crate::SearchConfig::outcome_scores)).
 pub trait Verifier {
     /// Returns the name of the verifier that judges the chains of this problem. `None` if the
     /// answer is compared with the problem's reference instead.
     fn name_for(&self, problem: &Problem) -> Option<&str>;
+
+    /// Whether the verifier of this problem is open: it judges by the problem alone, and sees
+    /// neither its reference answer nor its tests. By default it is not.
+    fn is_open(&self, problem: &Problem) -> bool {
+        let _ = problem;
+        false
+    }
 
     /// Takes the finished chains of a problem to be judged. [`collect`](Self::collect) returns
     /// their outcomes under the number of the batch, which no other batch of the process has.

@@ -23,6 +23,10 @@ impl ActiveProblem {
         nodes.sort_unstable();
         // Merging reports a representative once for each new copy.
         nodes.dedup();
+        if self.policy.is_verified && self.config().stop_when_verified {
+            self.stop_verified(cx);
+            return;
+        }
         let actions = self.policy.strategy.on_steps(&self.tree, &nodes);
         let answers = cx.models.answers;
         if self.config().consensus && self.policy.is_decided(&nodes, &self.tree, answers) {

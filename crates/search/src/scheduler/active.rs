@@ -59,6 +59,8 @@ pub(super) struct Outcome {
     pub lost_verdicts: usize,
     /// The reason why the search ended before its strategy was done.
     pub stopped: Option<Stopped>,
+    /// The number of chains that a stop at a verified chain left unfinished.
+    pub spared_chains: usize,
     /// The reason why the problem failed.
     pub error: Option<String>,
 }
@@ -74,6 +76,10 @@ pub(super) struct Steps {
     pub ready: Vec<NodeId>,
     /// Steps that are done, for the strategy's next wake-up.
     pub unreported: Vec<NodeId>,
+    /// Complete chains that the verifier has to judge before they are scored or reported.
+    pub unverified: Vec<NodeId>,
+    /// The number of batches that the verifier has not answered yet.
+    pub verifying: usize,
     /// The number of steps that were asked for and are not in `unreported` yet.
     pub outstanding: usize,
     /// The number of speculative steps, decoded before the strategy asks for them.
@@ -160,6 +166,15 @@ impl ActiveProblem {
             return refuse(request, error.to_string(), false);
         }
         let settings = &request.settings;
+        let verifier = cx.models.verifier.as_deref();
+        let verifier = verifier.filter(|verifier| verifier.name_for(&request.problem).is_some());
+        let is_open = verifier.is_some_and(|verifier| verifier.is_open(&request.problem));
+        if settings.search.uses_outcomes() && !is_open {
+            let error = ConfigError::NeedsOpenVerifier.to_string();
+            return refuse(request, error, false);
+        }
+        let asks_verifier = settings.search.uses_outcomes()
+            || (verifier.is_some() && strategy.asks_verifier());
         let generator = &mut cx.models.generator;
         let opened = match generator.open(&request.problem, key, &settings.generator) {
             Ok(opened) => opened,
@@ -216,6 +231,8 @@ impl ActiveProblem {
                 },
                 answers: 0,
                 votes: Votes::default(),
+                asks_verifier,
+                is_verified: false,
             },
             stage: Stage::Searching,
             tree: ChainTree::after(thought),

@@ -44,6 +44,7 @@ impl ActiveProblem {
     pub(super) fn conclude(&mut self, cx: &mut Context<'_, '_>) {
         self.steps.queue.clear();
         self.steps.ready.clear();
+        self.steps.unverified.clear();
         self.steps.unreported.clear();
         // Speculative steps that no node takes any more: their tokens were sampled, so they are
         // charged.

@@ -16,6 +16,8 @@ pub(super) enum Look {
     Start,
     /// Steps may have become ready to be scored.
     Score,
+    /// Chains may have become complete, whose outcomes are wanted.
+    Verify,
     /// The strategy may have news, for which it has to be woken.
     Wake,
     /// Tokens or owners of chains may have to be moved to the run's tables.
@@ -24,7 +26,7 @@ pub(super) enum Look {
     Rows,
 }
 
-const LOOKS: usize = 5;
+const LOOKS: usize = 6;
 
 /// The problems in flight, by their position in the input: the first is the oldest.
 #[derive(Default)]

@@ -15,6 +15,10 @@ pub(super) struct Policy {
     /// rounds.
     pub answers: u32,
     pub votes: Votes,
+    /// Whether chains get their outcome as soon as they are complete.
+    pub asks_verifier: bool,
+    /// Whether such a chain was called right.
+    pub is_verified: bool,
 }
 
 /// The votes of complete chains, by class of answer.

@@ -49,6 +49,7 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
         stopped: problem.outcome.stopped,
         lost_to_memory: problem.outcome.lost_to_memory,
         lost_verdicts: problem.outcome.lost_verdicts,
+        spared_chains: problem.outcome.spared_chains,
         ledger: problem.bill.ledger,
         elapsed: cx.seconds_since(problem.bill.started),
         problem: problem.request.problem,
@@ -58,14 +59,14 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
 }
 
 /// Finds the answer of a complete chain.
-struct Finder<'a> {
-    answers: &'a dyn Answers,
+pub(super) struct Finder<'a> {
+    pub answers: &'a dyn Answers,
     /// Whether a verifier judges the chains.
-    is_verified: bool,
+    pub is_verified: bool,
 }
 
 impl Finder<'_> {
-    fn find(&self, tree: &ChainTree, node: NodeId) -> Option<Answer> {
+    pub(super) fn find(&self, tree: &ChainTree, node: NodeId) -> Option<Answer> {
         let found = self.answers.extract(&tree.solution(node));
         if !self.is_verified {
             return found;
@@ -104,7 +105,7 @@ fn finished_chains(
                     .map(|answer| finder.answers.class(&answer.text)),
                 is_guess: answer.as_ref().is_some_and(|answer| answer.is_guess),
                 answer: answer.map(|answer| answer.text),
-                outcome: None,
+                outcome: content.outcome.clone(),
             })
         })
         .collect()

@@ -112,6 +112,7 @@ impl ActiveProblem {
         let how = match rollouts.config.value {
             RolloutValue::Vote => Worth::Vote(rollouts.poll(&self.tree, cx.models.answers)),
             RolloutValue::Prm => Worth::Prm(self.config().aggregation),
+            RolloutValue::Verifier => Worth::Outcome,
         };
         let weight = rollouts.config.weight;
         let awaited = std::mem::take(&mut rollouts.awaited);
@@ -124,7 +125,8 @@ impl ActiveProblem {
             // whatever those before it lead to.
             let model = self.tree.scored(leaf, self.config().aggregation);
             let model = model.filter(|_| weight < 1.0);
-            let score = model.map_or(value, |model| weight * value + (1.0 - weight) * model);
+            let mixed = model.map_or(value, |model| weight * value + (1.0 - weight) * model);
+            let score = self.outcome_score(leaf).unwrap_or(mixed);
             let node = self.tree.node_mut(leaf);
             (node.value, node.rating) = (Some(value), Some(score));
             self.notify(leaf, ChainEvent::Scored(score), cx);

@@ -482,7 +482,10 @@ impl ActiveProblem {
     /// Whether the problem can only wait for scores. `stalled`: no chain of any problem is growing.
     fn is_due(&self, stalled: bool) -> bool {
         let rests = self.steps.growing == 0 && self.steps.queue.is_empty();
-        self.contents.batches == 0 && !self.steps.ready.is_empty() && (stalled || rests)
+        // Chains whose outcome arrives join the batch.
+        let judged = self.steps.unverified.is_empty() && self.steps.verifying == 0;
+        let due = !self.steps.ready.is_empty() && judged && (stalled || rests);
+        self.contents.batches == 0 && due
     }
 
     /// Returns the steps to read next for the nodes that are ready. Nodes whose texts begin alike

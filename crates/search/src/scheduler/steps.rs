@@ -389,8 +389,18 @@ impl ActiveProblem {
         before == b.state && before != State::Paused && is_same
     }
 
-    /// Sends a step to the scorer, to its rollouts, or to the strategy.
+    /// Sends a step to the verifier, to the scorer, to its rollouts, or to the strategy.
     fn advance(&mut self, id: NodeId, cx: &mut Context<'_, '_>) {
+        if self.policy.asks_verifier && self.tree.node(id).is_complete() {
+            self.steps.unverified.push(id);
+        } else {
+            self.advance_verified(id, cx);
+        }
+    }
+
+    /// Sends a step that needs no outcome, or has it, to the scorer, to its rollouts, or to the
+    /// strategy.
+    pub(super) fn advance_verified(&mut self, id: NodeId, cx: &mut Context<'_, '_>) {
         if let Some(leaf) = self.resources[id].rollout {
             self.continue_rollout(id, leaf, cx);
         } else if self.is_scored_first(id) {

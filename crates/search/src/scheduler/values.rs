@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::aggregation::Aggregation;
 use crate::choose::Answers;
 use crate::config::SearchConfig;
+use crate::outcome::Outcome;
 use crate::rollouts::{Poll, RolloutsConfig};
 use crate::strategy::Scoring;
 use crate::tree::{ChainTree, NodeId};
@@ -13,6 +14,7 @@ use crate::tree::{ChainTree, NodeId};
 pub(super) enum Worth {
     Vote(Poll),
     Prm(Aggregation),
+    Outcome,
 }
 
 /// The rollouts of a problem.
@@ -76,6 +78,10 @@ impl Rollouts {
                     poll.worth(class)
                 }
                 Worth::Prm(rule) => f64::from(tree.scored(end, rule).unwrap_or(0.0)),
+                Worth::Outcome => {
+                    let outcome = tree.node(end).outcome.as_ref();
+                    f64::from(u8::from(outcome.is_some_and(Outcome::is_right)))
+                }
             }
         };
         let mut worths: Vec<f64> = ends.iter().map(worth).collect();

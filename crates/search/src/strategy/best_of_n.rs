@@ -117,6 +117,8 @@ fn build(config: &SearchConfig, has_scorer: bool) -> Box<dyn Strategy> {
         Scoring::OnDemand
     };
     // In rounds, a token budget lets as many chains continue as it can bring to their end.
-    let in_rounds = config.consensus || config.budget_tokens > 0 || rolls_out;
+    // In rounds, the chains at the time of a stop do not depend on the other problems.
+    let in_rounds =
+        config.consensus || config.budget_tokens > 0 || rolls_out || config.stop_when_verified;
     Box::new(BestOfN::new(config.n, scoring, in_rounds))
 }

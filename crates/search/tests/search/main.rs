@@ -8,6 +8,7 @@ mod every_strategy;
 mod given;
 mod judges;
 mod memory;
+mod outcomes;
 mod pitfalls;
 mod pruning;
 mod requests;

@@ -1,0 +1,91 @@
+"""Writes the files of the Game of 24: python3 prepare.py GAMES OUT [--traces N] [--label N] [--seed S]
+
+GAMES is game24.csv of princeton-nlp/tree-of-thought-llm (MIT): 1,362 games by difficulty. OUT gets:
+
+  sft.jsonl     problems and traces of the training games: valid arithmetic, right and wrong ends
+  label.jsonl   training games for rollouts
+  dev.jsonl     games 801 to 900, for choices; nothing is trained on them
+  test.jsonl    games 901 to 1,000, for final rows
+
+The training games are all others. The 458 quadruples of 1 to 13 that no rule makes 24 of have traces, too, all with a wrong end, so that the model says what it
+reached and does not always say 24. Numbers are written in ascending order, as in the prompts of Tree of Thoughts.
+"""
+
+import argparse
+import csv
+import itertools
+import json
+import pathlib
+import random
+
+from rules import moves, solvable
+
+DEV, TEST = range(801, 901), range(901, 1001)
+
+
+def problem(numbers):
+    return f"Make 24 of {' '.join(map(str, numbers))}."
+
+
+def trace(random, numbers, right):
+    """A chain of legal steps, by a uniform choice of those that keep 24 within reach (right) or of all with a small result."""
+    left, lines = list(numbers), []
+    while len(left) > 1:
+        choices = sorted({(a, op, b, c, rest) for a, op, b, c, rest in moves(left)})
+        if right:
+            choices = [c for c in choices if solvable((*c[4], c[3]))]
+            if not choices:
+                return None
+        else:
+            choices = [c for c in choices if c[3] <= 100] or choices
+        a, op, b, c, rest = random.choice(choices)
+        left = sorted([*rest, c])
+        lines.append(f"{a} {op} {b} = {c} (left: {' '.join(map(str, left))})")
+    lines.append(f"The answer is {left[0]}.")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("games", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--traces", type=int, default=12000)
+    parser.add_argument("--label", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=24)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(args.seed)
+
+    with open(args.games, encoding="utf-8", newline="") as file:
+        games = {int(row["Rank"]): tuple(map(int, row["Puzzles"].split())) for row in csv.DictReader(file)}
+    held = {tuple(sorted(games[rank])) for rank in (*DEV, *TEST)}
+    learnt = [numbers for numbers in games.values() if tuple(sorted(numbers)) not in held]
+    unsolvable = sorted(set(itertools.combinations_with_replacement(range(1, 14), 4)) - {tuple(sorted(g)) for g in games.values()})
+
+    # Of nine traces seven are right, one is wrong, and one is of a game without a solution.
+    kinds = [(learnt, True)] * 7 + [(learnt, False), (unsolvable, False)]
+    traces = set()
+    while len(traces) < args.traces:
+        pool, right = rng.choice(kinds)
+        numbers = sorted(rng.choice(pool))
+        if text := trace(rng, numbers, right):
+            traces.add((problem(numbers), text))
+    traces = sorted(traces)
+    rng.shuffle(traces)
+
+    def write(name, rows):
+        with open(args.out / name, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        print(f"{args.out / name}: {len(rows)}")
+
+    def game(name, numbers):
+        return {"id": f"g24-{name}", "problem": problem(numbers), "answer": "24"}
+
+    write("sft.jsonl", [{"problem": asked, "solution": text} for asked, text in traces])
+    write("label.jsonl", [game(f"train-{i}", sorted(numbers)) for i, numbers in enumerate(rng.sample(learnt, args.label))])
+    for name, ranks in (("dev", DEV), ("test", TEST)):
+        write(f"{name}.jsonl", [game(rank, sorted(games[rank])) for rank in ranks])
+
+
+if __name__ == "__main__":
+    main()
