@@ -99,7 +99,8 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     let twins = place.run(&["problems", "--count", "4", "--twins"]).ok();
     place.write("twins.jsonl", twins.stdout);
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 14] = [
+    let early = "--stop-when-verified";
+    let runs: [&[&str]; 15] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "4", "--tree", "--rollouts", "2", "-n", "4"],
@@ -114,6 +115,16 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         &["begun.jsonl"],
         &["twins.jsonl", "--strategy", "single", "--scorer", "none"],
         &["--limit", "4", "--verifier", EVEN],
+        &[
+            "--limit",
+            "8",
+            "--temperature",
+            "2",
+            "--verifier",
+            EVEN,
+            "--verifier-open",
+            early,
+        ],
     ];
     let mut seen = Seen::default();
     for (at, args) in runs.into_iter().enumerate() {

@@ -578,6 +578,71 @@ mod built_in {
             .assert_refused("train rl", &["--refresh-prm", "--prm DIR"]);
     }
 
+    /// Calls every chain wrong.
+    const WRONG: &str = r#"while IFS= read -r line; do
+        id=$(printf '%s' "$line" | sed 's/^{"id":\([0-9]*\).*/\1/')
+        printf '{"id":%s,"verdict":"wrong"}\n' "$id"
+    done"#;
+
+    #[test]
+    fn a_verifier_rewards_chains_and_needs_no_references() {
+        let place = Place::new();
+        let asked = place
+            .run(&["problems", "--count", "24", "--split", "train"])
+            .ok();
+        let texts = asked.stdout.lines().map(|line| {
+            let line: Value = serde_json::from_str(line).expect("a problem");
+            format!("{}\n", json!({"problem": line["problem"]}))
+        });
+        place.write("p.jsonl", texts.collect::<String>());
+        let rl = |more: &[&str]| {
+            let args = [
+                "train",
+                "rl",
+                "--from",
+                GENERATOR,
+                "--problems",
+                "p.jsonl",
+                "--out",
+                "o",
+            ];
+            place.run(&[&args, more].concat())
+        };
+        rl(&[]).assert_refused("without references", &["p.jsonl", "answer"]);
+        let few = [
+            "--groups",
+            "4",
+            "--group",
+            "2",
+            "--samples",
+            "1",
+            "--evaluate-every",
+            "1",
+        ];
+        let one = [&few[..], &["--updates", "1", "--held-out", "0.3"]].concat();
+        rl(&[&one[..], &["--verifier", WRONG]].concat()).ok();
+        let log = std::fs::read_to_string(place.path("o/work/log.jsonl")).expect("a log");
+        let rows = log
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("a line"));
+        let rates: Vec<f64> = rows
+            .flat_map(|row| {
+                [
+                    row["right"].as_f64(),
+                    row["sampled"].as_f64(),
+                    row["greedy"].as_f64(),
+                ]
+            })
+            .flatten()
+            .collect();
+        assert!(
+            rates.len() >= 3 && rates.iter().all(|&rate| rate == 0.0),
+            "{log}"
+        );
+        let other = rl(&[&one[..], &["--resume", "--verifier", "exit 3"]].concat());
+        other.assert_refused("another verifier", &["verifier"]);
+    }
+
     #[test]
     fn an_implicit_reward_learns_from_the_outcomes_of_the_policy() {
         let place = Place::new();

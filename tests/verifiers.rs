@@ -8,9 +8,9 @@ use crate::run::Place;
 /// parts for the others, and cannot tell for the answer 1.
 pub(crate) const EVEN: &str = r#"while IFS= read -r line; do
     id=$(printf '%s' "$line" | sed 's/^{"id":\([0-9]*\).*/\1/')
-    case "$line" in
-      *'"answer":"1"'*) printf '{"id":%s,"verdict":"unknown"}\n' "$id" ;;
-      *'"answer":"'*[02468]'",'*) printf '{"id":%s,"verdict":"right"}\n' "$id" ;;
+    case $(printf '%s' "$line" | sed 's/.*"answer":"\([^"]*\)".*/\1/') in
+      1) printf '{"id":%s,"verdict":"unknown"}\n' "$id" ;;
+      *[02468]) printf '{"id":%s,"verdict":"right"}\n' "$id" ;;
       *) printf '{"id":%s,"verdict":"wrong","reason":"it is odd","passed":0,"total":1}\n' "$id" ;;
     esac
 done"#;
@@ -185,6 +185,19 @@ fn bad_settings_are_refused_in_one_line() {
             &["verifier-timeout", "verifier"],
         ),
         (
+            &["--stop-when-verified", "--verifier", "true"],
+            &["stop-when-verified", "verifier-open"],
+        ),
+        (
+            &[
+                "--set",
+                "search.rollouts.count=2",
+                "--set",
+                "search.rollouts.value=verifier",
+            ],
+            &["of an open verifier only", "--verifier-open"],
+        ),
+        (
             &["--set", "verifier.others.math='x'"],
             &["verifier.others", "choose another name"],
         ),
@@ -199,12 +212,96 @@ fn commands_that_compare_answers_with_references_say_so() {
     let place = Place::new();
     let answers = json!({"problem": "How many?", "answer": "2", "solution": "The answer is 2."});
     place.write("a.jsonl", answers.to_string());
-    for command in [
-        &["label", "--out", "labels.jsonl"][..],
-        &["refine", "a.jsonl"],
-        &["guard", "a.jsonl"],
-    ] {
+    for command in [&["refine", "a.jsonl"][..], &["guard", "a.jsonl"]] {
         let ran = place.run(&[command, &["--verifier", EVEN]].concat());
         ran.assert_refused(command[0], &[command[0], "leave the verifier out"]);
     }
+}
+
+#[test]
+fn an_open_verifier_scores_chains_and_ends_searches() {
+    let place = Place::new();
+    let solve = |more: &[&str]| {
+        let args = [
+            "solve",
+            "--temperature",
+            "2",
+            "--limit",
+            "12",
+            "-n",
+            "8",
+            "--verifier",
+            EVEN,
+            "--verifier-open",
+        ];
+        place.run(&[&args[..], more].concat()).ok()
+    };
+    let best = ["--strategy", "best-of-n"];
+    let plain = solve(&[&best[..], &["--json"]].concat()).json();
+    let scored = solve(&[&best[..], &["--json", "--outcome-scores"]].concat()).json();
+    let stopped = solve(&[&best[..], &["--json", "--stop-when-verified"]].concat()).json();
+    let tokens = |line: &Value| line["ledger"]["generated_tokens"].as_u64().expect("tokens");
+    let (mut gained, mut spared) = (0, 0);
+    for ((plain, scored), stopped) in plain.iter().zip(&scored).zip(&stopped).take(12) {
+        let answers = plain["answers"].as_array().expect("answers");
+        let any = answers.iter().any(|answer| answer["outcome"] == "right");
+        for line in [scored, stopped] {
+            assert_eq!(line["correct"], any);
+            let score = line["score"].as_f64();
+            match line["outcome"]["kind"].as_str() {
+                Some("right") => assert_eq!(score, Some(1.0)),
+                Some("wrong") => assert_eq!(score, Some(0.0)),
+                _ => (),
+            }
+        }
+        gained += usize::from(any && plain["correct"] == false);
+        assert!(tokens(stopped) <= tokens(plain));
+        spared += stopped["spared_chains"].as_u64().unwrap_or_default();
+    }
+    assert!(gained > 0 && spared > 0, "{gained} {spared}");
+    let summary = &stopped.last().expect("a line")["summary"];
+    assert_eq!(summary["spared_chains"], spared);
+    let said = solve(&[&best[..], &["--stop-when-verified"]].concat());
+    let line = format!("that the verifier called right; {spared} chains were not finished");
+    assert!(said.stdout.contains(&line), "{}", said.stdout);
+    // Completions of steps can be valued by it, without a reward model.
+    let value = ["--rollouts", "2", "--set", "search.rollouts.value=verifier"];
+    let more = ["--prm", "none", "--json"];
+    solve(&[&value[..], &more].concat());
+}
+
+#[test]
+fn label_takes_outcomes_for_chains_and_completions() {
+    let place = Place::new();
+    place.write("p.jsonl", "{\"problem\": \"What is 3 + 4 * 5?\"}\n");
+    let label = |more: &[&str]| {
+        let args = ["label", "--temperature", "1", "--out", "l.jsonl"];
+        place.run(&[&args, more].concat())
+    };
+    label(&["p.jsonl"]).assert_refused("without a reference", &["p.jsonl", "answer"]);
+    let some = ["--limit", "8", "--chains", "4", "--rollouts", "4"];
+    label(&[&some[..], &["--verifier", EVEN]].concat()).ok();
+    let (mut right, mut wrong, mut rollouts) = (0, 0, 0);
+    for line in place.read("l.jsonl").lines() {
+        let line: Value = serde_json::from_str(line).expect("a line");
+        let steps = line["steps"].as_array().expect("steps");
+        let last = steps.last().expect("a step")["text"]
+            .as_str()
+            .expect("text");
+        let answer = last.trim().trim_end_matches('.').rsplit(' ').next();
+        match line["outcome"].as_bool() {
+            Some(outcome) => {
+                assert_eq!(outcome, is_even(&json!(answer)), "{last}");
+                right += usize::from(outcome);
+                wrong += usize::from(!outcome);
+            }
+            None => assert_eq!(answer, Some("1"), "{last}"),
+        }
+        for step in steps {
+            rollouts += step["rollouts"]["n"].as_u64().unwrap_or_default();
+        }
+    }
+    assert!(right > 0 && wrong > 0 && rollouts > 0);
+    let other = label(&[&some[..], &["--resume", "--verifier", "exit 3"]].concat());
+    other.assert_refused("another verifier", &["l.jsonl.run", "verifier"]);
 }

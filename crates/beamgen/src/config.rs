@@ -253,12 +253,12 @@ impl Config {
     /// # Errors
     /// Returns an error that names the invalid setting and its allowed values.
     pub fn check(&self) -> Result<(), Error> {
-        self.check_beside(false)
+        self.check_beside(false, false)
     }
 
-    /// Checks the settings. If `own_judges`, the caller has added judges that the settings do not
-    /// name, so a scorer may be missing in the settings.
-    pub(crate) fn check_beside(&self, own_judges: bool) -> Result<(), Error> {
+    /// Checks the settings. If `own_judges` or `own_verifier`, the caller has added judges or a
+    /// verifier that the settings do not name, so they may be missing in the settings.
+    pub(crate) fn check_beside(&self, own_judges: bool, own_verifier: bool) -> Result<(), Error> {
         self.search.validate()?;
         let words = "a share from 0 to 1";
         ConfigError::check_range("max_error", self.models.max_error, 0.0..=1.0, words)?;
@@ -266,6 +266,10 @@ impl Config {
             && let Some(what) = self.search.needs_scorer()
         {
             return Err(ConfigError::NeedsScorer { what }.into());
+        }
+        let is_open = self.verifier.open && !self.verifier.is_math();
+        if self.search.uses_outcomes() && !is_open && !own_verifier {
+            return Err(ConfigError::NeedsOpenVerifier.into());
         }
         self.generator.validate()?;
         self.engine.validate()?;

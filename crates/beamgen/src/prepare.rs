@@ -81,7 +81,7 @@ impl Prepared {
         finder: Finder,
     ) -> Result<Self, Error> {
         // The settings are checked first, since the parts below may download gigabytes.
-        config.check_beside(!own.judges.is_empty())?;
+        config.check_beside(!own.judges.is_empty(), own.verifier.is_some())?;
         let config = config.resolved();
         let mut inputs = Inputs {
             served: Served::open(&config)?,

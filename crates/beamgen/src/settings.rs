@@ -147,6 +147,7 @@ const COMMAND: Needs = ("`checker_command`", |config| {
 const VERIFIER: Needs = ("a command as `verifier`", |config| {
     !config.verifier.is_math()
 });
+const OPEN: Needs = ("`verifier_open`", |config| config.verifier.open);
 const MODEL: Needs = ("`scorer` prm or orm", |config| {
     matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm)
 });
@@ -227,7 +228,8 @@ pub static SETTINGS: &[Setting] = table! {
     /// Complete each new step K times, and score its chain by how many completions agree with the vote
     ///
     /// Completions are chains, too: they give answers and vote. 0 completes no step. With
-    /// `search.rollouts.value` prm a completion counts with its chain score by the reward model;
+    /// `search.rollouts.value` prm a completion counts with its chain score by the reward model, with
+    /// `verifier` by the outcome of an open verifier;
     /// with `search.rollouts.weight` W below 1 a chain's score is W times this value plus 1 - W times
     /// the chain score by the reward model. For {rolls_out}.
     "rollouts" "" "K" Count "0" "0..1024" "search.rollouts.count" Request Search Long;
@@ -235,6 +237,16 @@ pub static SETTINGS: &[Setting] = table! {
     ///
     /// Changes the speed, never the results.
     "speculate" "" "" Switch "" "" "search.speculate" Request Search Long;
+    /// Score a complete chain 1 or 0 by the outcome of the verifier
+    ///
+    /// The search of every strategy then prefers chains that the verifier calls right. An outcome
+    /// that is unknown leaves the score of the scorer. Only an open verifier may guide a search:
+    /// one that judges by the problem alone, without the reference answer.
+    "outcome_scores" "" "" Switch "" "" "search.outcome_scores" Request Search Long OPEN;
+    /// End the search of a problem at the first chain that the verifier calls right
+    ///
+    /// The search ends with its round. Includes `outcome_scores`.
+    "stop_when_verified" "" "" Switch "" "" "search.stop_when_verified" Request Search Long OPEN;
     /// Problems solved at the same time
     ///
     /// Changes the speed, never the results.

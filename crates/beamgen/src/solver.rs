@@ -10,7 +10,7 @@ use beamgen_engine::Compute;
 use beamgen_eval::calibrate::{Calibration, PolicyName, RiskCurve};
 use beamgen_search::{
     Answers, Callbacks, Clock, Event, Generator, Intake, Models, Problem, ProblemResult,
-    RequestList, RunSummary, Scorer, Settings, Sink,
+    RequestList, RunSummary, Scorer, Settings, Sink, Verifier as _,
 };
 use serde_json::{Map, Value};
 
@@ -82,6 +82,11 @@ impl Solver {
     /// Whether searches can use scores.
     pub fn has_scorer(&self) -> bool {
         self.scorer.is_some()
+    }
+
+    /// Whether an open verifier judges problems that name none, so that searches can use outcomes.
+    pub fn has_open_verifier(&self) -> bool {
+        self.verifiers.is_open(&Problem::default())
     }
 
     /// Whether the solver has a bundled model and the problem is of a kind that the model does not

@@ -126,6 +126,12 @@ impl Verifier for Verifiers {
         }
     }
 
+    fn is_open(&self, problem: &Problem) -> bool {
+        let verifier = self.by_name.get(self.name_of(problem));
+        let verifier = verifier.and_then(Option::as_ref);
+        verifier.is_some_and(|verifier| verifier.is_open(problem))
+    }
+
     fn submit(&mut self, batch: BatchId, problem: &Problem, chains: &[WholeChain<'_>]) {
         let name = self.name_of(problem).to_owned();
         if let Some(Some(verifier)) = self.by_name.get_mut(&name) {

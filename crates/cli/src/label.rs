@@ -56,7 +56,7 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
         mine.aggregation = config.search.aggregation;
     }
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
-    problems.require_answers(count)?;
+    settings::require_outcomes(&problems, count, &config.verifier)?;
     problems.refuse_steps()?;
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let show = ShowPlan::unless(args.quiet);
@@ -73,7 +73,7 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
 
 /// Settings that this command controls itself, each with the reason. Files of settings often set
 /// the first two for other commands, so these get no note.
-const OWN: [(&str, &str); 8] = [
+const OWN: [(&str, &str); 10] = [
     ("n", "--chains is the number of chains"),
     ("strategy", "--mode chooses the search"),
     ("choose", "no answer is chosen"),
@@ -82,6 +82,8 @@ const OWN: [(&str, &str); 8] = [
     ("rollouts", "--mode chooses the search"),
     ("consensus", "there is no vote"),
     ("confidence", "--chains is the number of chains"),
+    ("outcome_scores", "every chain is labelled"),
+    ("stop_when_verified", "every chain is labelled"),
 ];
 
 /// Returns the configuration of the search. The strategy is fixed; a scorer is used only for
@@ -102,7 +104,6 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
         return refuse(format!("{typed} changes nothing here, {why}: leave it out"));
     }
     let mut config = settings::config(flags)?;
-    settings::refuse_verifier(&config, "label")?;
     let (search, usual) = (json!(config.search), json!(SearchConfig::default()));
     for (name, _) in &OWN[2..] {
         if search[name] != usual[name] {
@@ -134,6 +135,8 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
     config.search.speculate = false;
     config.search.consensus = false;
     config.search.confidence = 0.0;
+    config.search.outcome_scores = false;
+    config.search.stop_when_verified = false;
     config.check()?;
     Ok(config)
 }

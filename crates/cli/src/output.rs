@@ -94,6 +94,10 @@ pub(crate) fn summary(
     if pairs > 0 {
         totals["twins"] = json!({"pairs": pairs, "right_on_both": both});
     }
+    if graded.verified_early > 0 {
+        totals["verified_early"] = graded.verified_early.into();
+        totals["spared_chains"] = graded.spared_chains.into();
+    }
     if is_interrupted {
         totals["interrupted"] = true.into();
     }

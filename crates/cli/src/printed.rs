@@ -201,6 +201,10 @@ pub(crate) struct Graded {
     pub memory_limited: usize,
     /// Problems that lost verdicts because a checker's program failed.
     pub checker_limited: usize,
+    /// Problems whose search stopped at a chain that the verifier called right.
+    pub verified_early: usize,
+    /// The chains that were still growing at these stops.
+    pub spared_chains: usize,
     /// Whether the answer is right, by problem id, by which the problems of a twin pair are found.
     by_id: BTreeMap<String, bool>,
 }
@@ -216,6 +220,8 @@ impl Graded {
         self.too_long += usize::from(record.is_too_long());
         self.memory_limited += usize::from(record.lost_to_memory > 0);
         self.checker_limited += usize::from(record.lost_verdicts > 0);
+        self.verified_early += usize::from(record.spared_chains > 0);
+        self.spared_chains += record.spared_chains;
         self.graded += usize::from(record.correct.is_some());
         if let Some(correct) = record.correct {
             self.by_id.insert(record.id.clone(), correct);
@@ -315,6 +321,15 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
         writeln!(
             out,
             "{twins}     right on both twins: {both} of {pairs} = {share}"
+        )?;
+    }
+    if graded.verified_early > 0 {
+        writeln!(
+            out,
+            "{} of {} ended at a chain that the verifier called right; {} not finished",
+            grouped(graded.verified_early as u64),
+            counted(graded.problems, "search", "searches"),
+            counted(graded.spared_chains, "chain was", "chains were"),
         )?;
     }
     if graded.withheld > 0 {

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::slice::from_ref;
 
+use beamgen::checkers::MATH;
 use beamgen::eval::Problems;
 use beamgen::launcher::Launcher;
 use beamgen::models::Prepared;
 use beamgen::program::{QuantileReader, is_word};
+use beamgen::result::VerifierConfig;
 use beamgen::scorer::{Scorer, ScorerKind};
 use beamgen::settings::{SETTINGS, Setting, put_all};
 use beamgen::{Config, Error, Problem, Solver, SolverBuilder};
@@ -51,6 +53,19 @@ pub(crate) fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> R
                 "`{name}` changes nothing here without {need}: add {need}, or leave `{name}` out"
             )));
         }
+    }
+    Ok(())
+}
+
+/// Refuses problems of which nothing tells whether a chain is right: there is neither a reference
+/// answer nor a verifier.
+pub(crate) fn require_outcomes(
+    problems: &Problems,
+    count: usize,
+    verifier: &VerifierConfig,
+) -> Result<(), Failure> {
+    if verifier.run == MATH {
+        problems.require_answers(count)?;
     }
     Ok(())
 }

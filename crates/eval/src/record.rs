@@ -70,6 +70,9 @@ pub struct Record {
     /// The number of verdicts lost because a checker's program failed. With these verdicts the result may differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_verdicts: usize,
+    /// The number of chains that were still growing when the search stopped at a chain that the verifier called right.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spared_chains: usize,
     /// The answers that took part in the choice with their votes, the chosen one first.
     #[serde(default)]
     pub answers: Vec<AnswerVotes>,
@@ -282,6 +285,7 @@ impl Record {
             error: result.error.clone(),
             lost_to_memory: result.lost_to_memory,
             lost_verdicts: result.lost_verdicts,
+            spared_chains: result.spared_chains,
             answers: result.answers.clone(),
             ledger: Spent::new(&result.ledger, result.ledger.seconds.total()),
             tree: with_tree.then(|| result.tree.clone()),
@@ -386,6 +390,7 @@ mod tests {
             stopped: None,
             lost_to_memory: 0,
             lost_verdicts: 0,
+            spared_chains: 0,
             ledger: Ledger {
                 generated_tokens: 12,
                 ..Ledger::default()

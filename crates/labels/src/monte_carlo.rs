@@ -3,8 +3,8 @@
 //! [`MonteCarlo`] configures a strategy of the search. The strategy samples chains to their end,
 //! and then rollouts: further completions after each step. A rollout forks the key-value cache that
 //! the chain left behind, so the tokens of its prefix are not read again. Rollouts of all problems
-//! that are searched at the same time share forward passes. The strategy grades complete texts; the
-//! search itself does not know the answer.
+//! that are searched at the same time share forward passes. The strategy grades complete texts, or a
+//! verifier does; the search itself does not know the answer.
 //!
 //! The samples of a step do not depend on the mode: the rollouts of [`Mode::Early`] are the first
 //! of those of [`Mode::All`].
@@ -117,7 +117,7 @@ impl Mode {
     }
 }
 
-/// Decides whether the final answer of a complete chain is right.
+/// Decides whether the final answer of a complete chain is right, if no verifier judges the problem.
 pub type Grader = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Makes a grader that compares a chain's final answer with `reference`. A chain is wrong if it has

@@ -231,7 +231,7 @@ pub enum ConfigError {
     },
     /// The search is to use outcomes, but the verifier of the problem is not open, or there is none.
     #[error(
-        "a search may see outcomes of an open verifier only: name its command as `verifier`, and set `verifier_open`"
+        "a search sees outcomes of an open verifier only: name its command as `verifier`, and set `verifier_open`"
     )]
     NeedsOpenVerifier,
     /// A list of boundaries or markers is too long. Every entry is searched for after every token,

@@ -67,6 +67,7 @@ pub(crate) struct ModelFacts {
     pub names: Value,
     pub config: Config,
     pub has_scorer: bool,
+    pub has_open_verifier: bool,
     pub has_bundled: bool,
     pub has_template: bool,
     /// The form in which the generator writes calls of tools; `None` if its template has no known form.
@@ -89,6 +90,7 @@ impl ModelFacts {
             config: solver.config().clone(),
             names: json!({"generator": name(&models.generator), "prm": prm}),
             has_scorer: solver.has_scorer(),
+            has_open_verifier: solver.has_open_verifier(),
             has_bundled: solver.has_bundled(),
             has_template: solver.has_chat_template(),
             calls: solver.chat_template().and_then(Form::of_template),

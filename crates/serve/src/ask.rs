@@ -314,6 +314,16 @@ impl Ask {
         settings
             .validate()
             .map_err(|error| invalid(error.setting().unwrap_or_default(), error.to_string()))?;
+        if settings.search.uses_outcomes() && !app.models.has_open_verifier {
+            let reason =
+                "this server has no open verifier (--verifier, --verifier-open): leave it out";
+            let setting = if settings.search.stop_when_verified {
+                "stop_when_verified"
+            } else {
+                "outcome_scores"
+            };
+            return Err(invalid(setting, reason.to_owned()));
+        }
         if let Some(what) = settings
             .search
             .needs_scorer()

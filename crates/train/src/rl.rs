@@ -37,4 +37,5 @@ pub use credit::Credit;
 pub use held_out::hold_out;
 pub use recipe::{Recipe, Reward};
 pub use report::{Event, HeldOut, Update};
+pub use rollout::RewardSources;
 pub use run::{Ended, Job, run, write_policy};

@@ -11,7 +11,8 @@ use beamgen_train::candle_core::{Device, Var};
 use beamgen_train::ops::{self, Cost};
 use beamgen_train::rl::objective::{Objective, Token};
 use beamgen_train::rl::{
-    Algorithm, Credit, Ended, Event, HeldOut, Job, Recipe, Reward, Update, hold_out, run,
+    Algorithm, Credit, Ended, Event, HeldOut, Job, Recipe, Reward, RewardSources, Update, hold_out,
+    run,
 };
 use beamgen_train::tune;
 use beamgen_world::{Difficulty, Split};
@@ -80,8 +81,11 @@ fn small() -> Recipe {
 fn told(job: &Job) -> (Result<Ended, Error>, Vec<Update>, Vec<HeldOut>) {
     let (mut updates, mut held_out) = (Vec::new(), Vec::new());
     let mut reward_model = job.recipe.reward.scores().then(prm);
-    let scorer = reward_model.as_mut().map(|prm| prm as &mut dyn Scorer);
-    let ended = run(job, scorer, &mut |event| match event {
+    let rewards = RewardSources {
+        scorer: reward_model.as_mut().map(|prm| prm as &mut dyn Scorer),
+        verifier: None,
+    };
+    let ended = run(job, rewards, &mut |event| match event {
         Event::Note(_) => (),
         Event::Update(update) => updates.push(*update),
         Event::HeldOut(measured) => held_out.push(measured),
@@ -289,7 +293,7 @@ fn what_cannot_be_run_is_refused() {
     let refused = |change: &dyn Fn(&mut Job), expected: &str| {
         let mut job = job(&dir.path().join("out"), small());
         change(&mut job);
-        let error = run(&job, None, &mut |_| ()).unwrap_err();
+        let error = run(&job, RewardSources::default(), &mut |_| ()).unwrap_err();
         assert!(error.is_input(), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(!dir.path().join("out").exists(), "{expected}");

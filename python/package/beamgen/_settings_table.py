@@ -39,6 +39,10 @@ class _Search(TypedDict, total=False):
     """Complete each new step K times, and score its chain by how many completions agree with the vote."""
     speculate: bool | None
     """Continue chains whose step is finished while slower chains of the round still write theirs."""
+    outcome_scores: bool | None
+    """Score a complete chain 1 or 0 by the outcome of the verifier."""
+    stop_when_verified: bool | None
+    """End the search of a problem at the first chain that the verifier calls right."""
     seed: int | None
     """Seed of all random numbers."""
     temperature: float | None

@@ -137,6 +137,10 @@ impl Verifier for ProgramVerifier {
         Some(&self.name)
     }
 
+    fn is_open(&self, _: &Problem) -> bool {
+        self.is_open
+    }
+
     fn submit(&mut self, batch: BatchId, problem: &Problem, chains: &[WholeChain<'_>]) {
         let mut outcomes = vec![lost(); chains.len()];
         let mut open = 0;

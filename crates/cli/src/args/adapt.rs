@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+#[cfg(feature = "train")]
+use beamgen::result::VerifierConfig;
 use clap::Args;
 
 use super::texts;
@@ -68,4 +70,49 @@ pub(crate) struct RefreshFlags {
         default_value_t = 1e-4
     )]
     pub rate: f64,
+    #[command(flatten)]
+    pub verifier: VerifierFlags,
+}
+
+/// The flags that name the verifier of outcomes in commands of training.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct VerifierFlags {
+    /// Judge whole chains by a command that reads and writes JSON lines, as in `beamgen solve` [default: math]
+    #[arg(long = "verifier", value_name = "math|CMD")]
+    pub run: Option<String>,
+    /// Keep the reference answer and the tests from the verifier
+    #[arg(long = "verifier-open", requires = "run")]
+    pub open: bool,
+    /// Seconds after which a verifier command that does not answer is killed [default: 10]
+    #[arg(long = "verifier-timeout", value_name = "SECONDS", requires = "run")]
+    pub timeout: Option<f64>,
+}
+
+#[cfg(feature = "train")]
+impl VerifierFlags {
+    /// Returns the flags for a command that this command runs.
+    pub(crate) fn typed(&self) -> Vec<String> {
+        let mut typed = Vec::new();
+        if let Some(run) = &self.run {
+            typed.extend(["--verifier".to_owned(), run.clone()]);
+        }
+        if self.open {
+            typed.push("--verifier-open".to_owned());
+        }
+        if let Some(timeout) = self.timeout {
+            typed.extend(["--verifier-timeout".to_owned(), timeout.to_string()]);
+        }
+        typed
+    }
+
+    /// Returns the settings of the verifier.
+    pub(crate) fn config(&self) -> VerifierConfig {
+        let usual = VerifierConfig::default();
+        VerifierConfig {
+            run: self.run.clone().unwrap_or(usual.run),
+            open: self.open,
+            timeout: self.timeout.unwrap_or(usual.timeout),
+            ..usual
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
         return refuse("--first 0 labels nothing: use at least 1");
     }
     let (problems, count) = settings::problems(Some(&args.problems), None)?;
-    problems.require_answers(count)?;
+    settings::require_outcomes(&problems, count, &args.labels.verifier.config())?;
     problems.refuse_steps()?;
     let part = share("--held-out", args.held_out)?;
     let (train, held_out) = hold_out(problems.problems, part, SEED);
@@ -296,6 +296,8 @@ fn search(
     if let Some(reference) = &reference {
         command.extend(["--prm-reference", reference]);
     }
+    let verifier = args.labels.verifier.typed();
+    command.extend(verifier.iter().map(String::as_str));
     if run.exists() {
         command.push("--resume");
     }

@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use beamgen::Problem;
-use beamgen_train::rl::{self, Ended, Event, Job, Reward};
+use beamgen::checkers::Verifiers;
+use beamgen_train::rl::{self, Ended, Event, Job, Reward, RewardSources};
 
 use super::failure;
 use super::stages::{Judge, Stages, format_of, reward_model};
@@ -44,6 +45,7 @@ fn judge(args: &RlArgs) -> Result<Judge, Failure> {
 pub(super) fn run(
     args: &RlArgs,
     mut job: Job,
+    mut verifier: Option<&mut Verifiers>,
     show: &mut dyn FnMut(&Event),
 ) -> Result<Ended, Failure> {
     let stages = Stages::new(job.out.join("work").join("refresh"))?;
@@ -66,7 +68,11 @@ pub(super) fn run(
         let texts = job.problems.iter().map(Problem::with_context);
         let mut scorer = reward_model(&judge, texts)?;
         let mut done = 0;
-        let ended = rl::run(&job, Some(&mut *scorer), &mut |event| {
+        let rewards = RewardSources {
+            scorer: Some(&mut *scorer),
+            verifier: verifier.as_deref_mut().map(|verifier| verifier as _),
+        };
+        let ended = rl::run(&job, rewards, &mut |event| {
             done += usize::from(matches!(event, Event::Update(_)));
             show(&event);
         })

@@ -3,12 +3,16 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use beamgen::checkers::MATH;
 use beamgen::eval::Problems;
 use beamgen::eval::metrics::wilson;
 use beamgen::generator::GeneratorConfig;
+use beamgen::launcher::Launcher;
 use beamgen::scorer::{Scorer, ScorerKind};
 use beamgen::{Config, Problem};
-use beamgen_train::rl::{Algorithm, Credit, Ended, Event, Job, Recipe, Reward, hold_out, run};
+use beamgen_train::rl::{
+    Algorithm, Credit, Ended, Event, Job, Recipe, Reward, RewardSources, hold_out, run,
+};
 use beamgen_train::tune;
 
 use super::numbers::{not_negative, recipe_of, share};
@@ -34,6 +38,12 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
         refresh::check(args, recipe.reward)?;
     }
     let mut scorer = scorer(args, recipe.reward, &problems)?;
+    let verifier = args.refresh.verifier.config();
+    let mut verifier = if verifier.run == MATH {
+        None
+    } else {
+        Some(verifier.open(&Launcher::this_program())?)
+    };
     let job = Job {
         from: checkpoint(&args.run.from),
         problems,
@@ -47,11 +57,15 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
     };
     let mut display = Display::default();
     let ended = if args.refresh_prm > 0 {
-        refresh::run(args, job.clone(), &mut |event| display.show(event))?
+        refresh::run(args, job.clone(), verifier.as_mut(), &mut |event| {
+            display.show(event);
+        })?
     } else {
-        let scorer = scorer.as_deref_mut();
-        let scorer = scorer.map(|scorer| scorer as &mut dyn Scorer);
-        run(&job, scorer, &mut |event| display.show(&event)).map_err(failure)?
+        let rewards = RewardSources {
+            scorer: scorer.as_deref_mut().map(|scorer| scorer as _),
+            verifier: verifier.as_mut().map(|verifier| verifier as _),
+        };
+        run(&job, rewards, &mut |event| display.show(&event)).map_err(failure)?
     };
     if let Some(peak) = peak_memory::mib() {
         output::note(format_args!("  at most {peak:.0} MiB of memory"));
@@ -80,7 +94,8 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
 /// Returns the problems to train on, and the held-out problems.
 fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
     let (problems, count) = settings::problems(Some(&args.problems), args.limit)?;
-    problems.require_answers(count)?;
+    let verifier = args.refresh.verifier.config();
+    settings::require_outcomes(&problems, count, &verifier)?;
     problems.refuse_steps()?;
     let part = share("--held-out", args.held_out)?;
     let problems = problems.problems[..count].to_vec();
@@ -92,7 +107,7 @@ fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
         Some(path) => {
             let held_out = Problems::open(path)?;
             // All held-out problems are used, since --limit is for the training problems.
-            held_out.require_answers(usize::MAX)?;
+            settings::require_outcomes(&held_out, usize::MAX, &verifier)?;
             held_out.refuse_steps()?;
             Ok((problems, held_out.problems))
         }
@@ -115,6 +130,14 @@ fn recipe(args: &RlArgs) -> Result<Recipe, Failure> {
         reward,
         credit: args.credit.parse::<Credit>().map_err(failure)?,
         prm: reward.scores().then(|| named(args)),
+        verifier: args.refresh.verifier.run.as_ref().map(|run| {
+            let open = if args.refresh.verifier.open {
+                "open: "
+            } else {
+                ""
+            };
+            format!("{open}{run}")
+        }),
         prm_weight: not_negative("--prm-weight", args.prm_weight)?,
         refresh: args.refresh_prm,
         rollouts: args.rollouts,

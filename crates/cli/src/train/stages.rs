@@ -74,9 +74,12 @@ impl Stages {
         let path = self.path(name);
         if !path.exists() {
             let lines = problems.iter().map(|problem| {
-                let line = json!({
+                let mut line = json!({
                     "id": problem.id, "problem": problem.with_context(), "answer": problem.answer,
                 });
+                if let Some(tests) = &problem.tests {
+                    line["tests"] = tests.clone();
+                }
                 format!("{line}\n")
             });
             let text: String = lines.collect();
@@ -123,6 +126,8 @@ impl Stages {
             &sampled,
             "--quiet",
         ];
+        let verifier = how.verifier.typed();
+        command.extend(verifier.iter().map(String::as_str));
         if Path::new(&sampled).exists() {
             command.push("--resume");
         }

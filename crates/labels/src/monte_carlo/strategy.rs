@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use beamgen_search::{Action, ChainTree, NodeId, Scoring, Start, State, Strategy};
+use beamgen_search::{Action, ChainTree, NodeId, OutcomeKind, Scoring, Start, State, Strategy};
 
 use super::bisect::Search;
 use super::pool::Candidate;
@@ -61,7 +61,15 @@ impl Labeller {
         match tree.node(node).state {
             State::Open => None,
             State::Finished(finish) => {
-                Some(End::of(finish, || (self.is_right)(&tree.solution(node))))
+                let outcome = tree.node(node).outcome.as_ref().map(|outcome| outcome.kind);
+                // A chain that the verifier cannot judge is neither right nor wrong.
+                if let Some(OutcomeKind::Unknown | OutcomeKind::Lost) = outcome {
+                    return Some(End::Lost);
+                }
+                Some(End::of(finish, || match outcome {
+                    Some(kind) => kind == OutcomeKind::Right,
+                    None => (self.is_right)(&tree.solution(node)),
+                }))
             }
             // Neither open nor finished: the budget or the end of the search pruned the node.
             _ => Some(End::Lost),
@@ -185,6 +193,11 @@ impl Strategy for Labeller {
             Some(_) => Scoring::OnDemand,
             None => Scoring::Never,
         }
+    }
+
+    /// Labels may follow from the reference, so any verifier may be asked.
+    fn asks_verifier(&self) -> bool {
+        true
     }
 
     /// Two equal rollouts are two samples, and each counts.

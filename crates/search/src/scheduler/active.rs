@@ -173,8 +173,8 @@ impl ActiveProblem {
             let error = ConfigError::NeedsOpenVerifier.to_string();
             return refuse(request, error, false);
         }
-        let asks_verifier = settings.search.uses_outcomes()
-            || (verifier.is_some() && strategy.asks_verifier());
+        let asks_verifier =
+            settings.search.uses_outcomes() || (verifier.is_some() && strategy.asks_verifier());
         let generator = &mut cx.models.generator;
         let opened = match generator.open(&request.problem, key, &settings.generator) {
             Ok(opened) => opened,

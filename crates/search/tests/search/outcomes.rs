@@ -235,7 +235,7 @@ fn a_closed_verifier_may_not_guide_a_search() {
     for config in [config, stops] {
         for result in solved(&config, &mut Rules::new(false), true) {
             let error = result.error.unwrap();
-            assert!(error.contains("an open verifier only"), "{error}");
+            assert!(error.contains("of an open verifier only"), "{error}");
             assert!(result.finished.is_empty());
         }
     }

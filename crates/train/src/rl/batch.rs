@@ -1,6 +1,6 @@
 //! The batch of an update: groups of chains, sampled for the next problems, with their rewards.
 
-use beamgen_search::{Problem, Scorer};
+use beamgen_search::Problem;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -8,7 +8,7 @@ use rand_chacha::rand_core::SeedableRng;
 use super::Recipe;
 use super::policy::Policy;
 use super::reward::Earned;
-use super::rollout::{Chain, Group, Rollouts};
+use super::rollout::{Chain, Group, RewardSources, Rollouts};
 use crate::Result;
 
 /// The largest number of sampling rounds of an update. More than one is needed only if groups are dropped.
@@ -29,11 +29,11 @@ impl Batch {
     /// replaced until the batch is full or `MOST` rounds are over.
     ///
     /// # Errors
-    /// The policy or the scorer fails.
+    /// The policy or the reward model fails.
     pub(super) fn sample(
         recipe: &Recipe,
         policy: &mut Policy,
-        mut scorer: Option<&mut (dyn Scorer + '_)>,
+        mut rewards: RewardSources<'_>,
         stream: &mut Stream<'_>,
     ) -> Result<Self> {
         let plan = recipe.plan_of_group();
@@ -41,8 +41,7 @@ impl Batch {
         // The bound is needed because a policy that solves all problems, or none, never fills the batch.
         for _ in 0..MOST {
             let problems = stream.next(recipe.problems - batch.groups.len());
-            let scorer = scorer.as_deref_mut();
-            let rollouts = plan.roll_out(policy.generator(), scorer, problems)?;
+            let rollouts = plan.roll_out(policy.generator(), rewards.again(), problems)?;
             // Dropped groups took time and tokens too, so their cost is included.
             batch.rollouts.tokens += rollouts.tokens;
             batch.rollouts.seconds += rollouts.seconds;

@@ -4,7 +4,7 @@ use beamgen_search::Problem;
 
 use super::policy::Policy;
 use super::report::HeldOut;
-use super::rollout::{Chain, Plan};
+use super::rollout::{Chain, Plan, RewardSources};
 use crate::Result;
 use crate::tune::work;
 
@@ -28,6 +28,7 @@ pub fn hold_out(problems: Vec<Problem>, part: f64, seed: u64) -> (Vec<Problem>, 
 /// The policy fails.
 pub(super) fn measure(
     policy: &mut Policy,
+    mut rewards: RewardSources<'_>,
     problems: &[Problem],
     plan: &Plan,
     update: usize,
@@ -35,7 +36,11 @@ pub(super) fn measure(
     let mut plan = plan.clone();
     plan.writing.seed = SEED;
     let mut chains = |plan: &Plan| -> Result<Vec<Chain>> {
-        let rollouts = plan.roll_out(policy.generator(), None, problems.to_vec())?;
+        let rewards = RewardSources {
+            scorer: None,
+            ..rewards.again()
+        };
+        let rollouts = plan.roll_out(policy.generator(), rewards, problems.to_vec())?;
         Ok(rollouts.groups.into_iter().flat_map(|g| g.chains).collect())
     };
     let sampled = chains(&plan)?;

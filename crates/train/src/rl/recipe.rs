@@ -68,6 +68,9 @@ pub struct Recipe {
     pub credit: Credit,
     /// The name of the reward model, `None` without one. A run cannot be resumed with another reward model.
     pub prm: Option<String>,
+    /// The name of the verifier that judges chains, `None` without one. A run cannot be resumed with another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<String>,
     /// The number of updates after which the caller trains the reward model further and gives the new one; 0 for
     /// never. It is part of the run's identity, since it changes the rewards.
     #[serde(default)]
@@ -118,6 +121,7 @@ impl Default for Recipe {
             reward: Reward::Outcome,
             credit: Credit::Min,
             prm: None,
+            verifier: None,
             refresh: 0,
             prm_weight: 0.25,
             rollouts: usual_rollouts(),

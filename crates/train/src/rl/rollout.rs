@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use beamgen_checkers::Panel;
-use beamgen_eval::{MathAnswers, Verdict, answer};
+use beamgen_eval::{MathAnswers, Verdict, answer, chain_verdict};
 use beamgen_generator::LmGenerator;
 use beamgen_search::{
     Choose, Clock, FinishedChain, GeneratorConfig, Models, Node, NodeId, Problem, ProblemResult,
-    RolloutsConfig, Scorer, SearchConfig, Settings, StrategyKind, run,
+    RolloutsConfig, Scorer, SearchConfig, Settings, StrategyKind, Verifier, run,
 };
 
 use crate::{Error, Result};
@@ -96,6 +96,27 @@ pub(super) struct Rollouts {
     pub scoring: f64,
 }
 
+/// The sources of the rewards of chains, besides the reference answers of problems.
+#[derive(Default)]
+#[allow(missing_debug_implementations, reason = "trait objects")]
+pub struct RewardSources<'a> {
+    /// The reward model, which is needed exactly if [`Reward::scores`](super::Reward::scores).
+    pub scorer: Option<&'a mut dyn Scorer>,
+    /// The verifier of whole chains. Without one, and for problems that it does not judge, the answer is compared with
+    /// the problem's reference.
+    pub verifier: Option<&'a mut dyn Verifier>,
+}
+
+impl RewardSources<'_> {
+    /// Returns the same sources for a shorter time.
+    pub(super) fn again(&mut self) -> RewardSources<'_> {
+        RewardSources {
+            scorer: self.scorer.as_deref_mut().map(|scorer| scorer as _),
+            verifier: self.verifier.as_deref_mut().map(|verifier| verifier as _),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// The settings of the generator, with the seed of the random numbers.
@@ -143,7 +164,7 @@ impl Plan {
         }
     }
 
-    /// Samples the chains of all problems; `scorer` scores their steps. The random numbers of a problem depend only
+    /// Samples the chains of all problems; `rewards` judge the chains and their steps. The random numbers of a problem depend only
     /// on the seed, its id and its text.
     ///
     /// # Errors
@@ -151,7 +172,7 @@ impl Plan {
     pub(super) fn roll_out(
         &self,
         generator: &mut LmGenerator,
-        scorer: Option<&mut (dyn Scorer + '_)>,
+        mut rewards: RewardSources<'_>,
         problems: Vec<Problem>,
     ) -> Result<Rollouts> {
         let prompts = problems.iter().map(|problem| generator.prompt(problem));
@@ -159,12 +180,13 @@ impl Plan {
             .collect::<std::result::Result<_, _>>()
             .map_err(|error| Error::Rollout(error.to_string()))?;
         let mut results: Vec<Option<ProblemResult>> = vec![None; problems.len()];
-        let settings = self.settings(scorer.is_some());
+        let settings = self.settings(rewards.scorer.is_some());
         let clock = WallClock(Instant::now());
+        let rewards = rewards.again();
         let models = Models {
-            verifier: None,
+            verifier: rewards.verifier,
             generator,
-            scorer: scorer.map(|scorer| scorer as &mut dyn Scorer),
+            scorer: rewards.scorer,
             answers: &MathAnswers,
             clock: &clock,
         };
@@ -200,8 +222,11 @@ impl Plan {
         })
     }
 
-    /// Compares the answer of a chain with the reference answer.
+    /// Returns the verifier's outcome of a chain, or else the comparison of its answer with the reference answer.
     fn verdict(&self, result: &ProblemResult, end: &FinishedChain) -> Verdict {
+        if result.verifier.is_some() {
+            return chain_verdict(end);
+        }
         // The last number of an unfinished chain is there by chance, so it is not an answer.
         let finished = end.finish.is_complete();
         let stated = end.answer.as_deref();

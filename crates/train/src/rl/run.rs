@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use beamgen_engine::{Checkpoint, Engine, ModelConfig, Tokenizer, Weights};
-use beamgen_search::{Problem, Scorer};
+use beamgen_search::Problem;
 use candle_core::DType;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -17,6 +17,7 @@ use super::lesson::Lesson;
 use super::log::Log;
 use super::policy::Policy;
 use super::report::{Event, Update};
+use super::rollout::RewardSources;
 use super::state::{Files, State};
 use super::tally::tally;
 use super::watch::Found;
@@ -31,9 +32,9 @@ use crate::{Error, Result};
 pub struct Job {
     /// The checkpoint to start from.
     pub from: Checkpoint,
-    /// The problems to train on; each needs an answer.
+    /// The problems to train on; each needs an answer, unless a verifier judges it.
     pub problems: Vec<Problem>,
-    /// The problems to measure the accuracy on; each needs an answer.
+    /// The problems to measure the accuracy on, which need the same.
     pub held_out: Vec<Problem>,
     /// The output folder of the trained checkpoint. Its subfolder `work` holds the state and the log.
     pub out: PathBuf,
@@ -94,20 +95,19 @@ impl Identity {
     }
 }
 
-/// Trains a generator by the rewards of its own chains. `scorer` is the reward model, which is needed exactly if
-/// [`Reward::scores`](super::Reward::scores).
+/// Trains a generator by the rewards of its own chains.
 ///
 /// # Errors
 /// The checkpoint, the problems or the recipe are unusable, `out` holds another run, or training fails.
 pub fn run(
     job: &Job,
-    scorer: Option<&mut dyn Scorer>,
+    mut rewards: RewardSources<'_>,
     report: &mut dyn FnMut(Event),
 ) -> Result<Ended> {
     let recipe = &job.recipe;
     recipe.check()?;
-    if recipe.reward.scores() != scorer.is_some() {
-        return Err(Error::Config(match scorer {
+    if recipe.reward.scores() != rewards.scorer.is_some() {
+        return Err(Error::Config(match rewards.scorer {
             Some(_) => "a reward of outcomes ignores a reward model: leave the model out".into(),
             None => "this reward needs scores of steps: give a reward model".into(),
         }));
@@ -154,7 +154,7 @@ pub fn run(
         learner,
         policy,
         reference,
-        scorer: scorer.map(|scorer| scorer as &mut dyn Scorer),
+        rewards: rewards.again(),
         problems,
         held_out,
         files,
@@ -286,7 +286,7 @@ struct Run<'a> {
     policy: Policy,
     /// The engine with the starting policy, from which the divergence is measured.
     reference: Engine,
-    scorer: Option<&'a mut dyn Scorer>,
+    rewards: RewardSources<'a>,
     problems: Vec<Problem>,
     held_out: Vec<Problem>,
     files: Files,
@@ -332,7 +332,9 @@ impl Run<'_> {
     fn measure(&mut self) -> Result<()> {
         let plan = self.recipe.plan(self.recipe.samples);
         let update = self.state.updates;
-        let mut found = held_out::measure(&mut self.policy, &self.held_out, &plan, update)?;
+        let rewards = self.rewards.again();
+        let policy = &mut self.policy;
+        let mut found = held_out::measure(policy, rewards, &self.held_out, &plan, update)?;
         let watch = &mut self.state.watch;
         let verdict = watch.measured(found.sampled, found.problems, update);
         found.is_best = verdict == Found::Best;
@@ -353,8 +355,8 @@ impl Run<'_> {
             seed,
             taken: &mut self.state.taken,
         };
-        let scorer = self.scorer.as_deref_mut();
-        let batch = Batch::sample(self.recipe, &mut self.policy, scorer, &mut stream)?;
+        let rewards = self.rewards.again();
+        let batch = Batch::sample(self.recipe, &mut self.policy, rewards, &mut stream)?;
         let number = self.state.updates + 1;
         let (references, reference_seconds) = timed(|| self.references(&batch))?;
         let (lesson, training_seconds) = timed(|| {
