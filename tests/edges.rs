@@ -47,6 +47,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "beamgen-checkers",
         &[
+            "beamgen-certificates",
             "beamgen-eval",
             "beamgen-launcher",
             "beamgen-search",

@@ -267,8 +267,7 @@ impl Config {
         {
             return Err(ConfigError::NeedsScorer { what }.into());
         }
-        let is_open = self.verifier.open && !self.verifier.is_math();
-        if self.search.uses_outcomes() && !is_open && !own_verifier {
+        if self.search.uses_outcomes() && !self.verifier.has_open() && !own_verifier {
             return Err(ConfigError::NeedsOpenVerifier.into());
         }
         self.generator.validate()?;

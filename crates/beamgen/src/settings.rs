@@ -147,7 +147,9 @@ const COMMAND: Needs = ("`checker_command`", |config| {
 const VERIFIER: Needs = ("a command as `verifier`", |config| {
     !config.verifier.is_math()
 });
-const OPEN: Needs = ("`verifier_open`", |config| config.verifier.open);
+const OPEN: Needs = ("`verifier_open` or `verifier` lean", |config| {
+    config.verifier.has_open()
+});
 const MODEL: Needs = ("`scorer` prm or orm", |config| {
     matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm)
 });
@@ -335,12 +337,17 @@ pub static SETTINGS: &[Setting] = table! {
     "sound_above" "" "SCORE" Number "0" "0..1" "checkers.sound_above" Solver Soundness Long;
     /// Withhold answers that are unsound by `audit` or `sound_above`
     "require_sound" "" "" Switch "" "" "checkers.require_sound" Solver Soundness Long;
-    /// Rule that decides whether a chain is right: math, or a shell command that speaks JSON lines
+    /// Rule that decides whether a chain is right: math, lean, or a shell command that speaks JSON lines
     ///
-    /// math compares the answer with the reference. A command gets each finished chain, with the
+    /// math compares the answer with the reference. lean checks proofs in Lean 4 on a Kimina server. A command gets each finished chain, with the
     /// reference and the tests of its problem, and says right, wrong or unknown
     /// (docs/rewards/verifiers.md). A problem may name another one in `verifier`.
-    "verifier" "" "math|CMD" Text "math" "" "verifier.run" Solver Soundness Long;
+    "verifier" "" "math|lean|CMD" Text "math" "" "verifier.run" Solver Soundness Long;
+    /// Address of the Kimina server that the verifier `lean` asks
+    ///
+    /// Problems may then name `lean` in `verifier`, whatever the usual verifier is. The environment variable
+    /// `LEAN_SERVER_API_KEY` has the key of the server. [default: http://127.0.0.1:8000]
+    "lean_url" "" "URL" Text "" "" "verifier.lean_url" Solver Soundness Long;
     /// Keep the reference answer and the tests from the verifier, which judges by the problem alone
     "verifier_open" "" "" Switch "" "" "verifier.open" Solver Soundness Long VERIFIER;
     /// Seconds after which a verifier command that does not answer is killed

@@ -3,11 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use beamgen_checkers::{ExternalConfig, MATH, Verifiers};
+use beamgen_checkers::{ExternalConfig, LEAN, LeanConfig, MATH, VERIFIERS, Verifiers};
 use beamgen_launcher::Launcher;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+
+/// The usual address of a Kimina server.
+const LEAN_URL: &str = "http://127.0.0.1:8000";
+
+/// The environment variable with the key of a Kimina server.
+const LEAN_KEY: &str = "LEAN_SERVER_API_KEY";
 
 /// The verifiers that decide whether a chain is right. By default the answer is compared with the
 /// reference.
@@ -20,6 +26,9 @@ pub struct VerifierConfig {
     /// Whether the programs judge by the problem alone. They then get neither the reference answer
     /// nor the tests.
     pub open: bool,
+    /// The address of the Kimina server that the verifier [`LEAN`] asks; `None`: `http://127.0.0.1:8000`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lean_url: Option<String>,
     /// Shell commands by the name under which a problem chooses one of them.
     pub others: BTreeMap<String, String>,
     /// The time in seconds after which a program is killed if it has unanswered chains and answers
@@ -36,6 +45,7 @@ impl Default for VerifierConfig {
         Self {
             run: MATH.to_owned(),
             open: false,
+            lean_url: None,
             others: BTreeMap::new(),
             timeout: 10.0,
             workers: 2,
@@ -48,14 +58,32 @@ impl VerifierConfig {
     /// Whether all answers are compared with references.
     #[must_use]
     pub fn is_math(&self) -> bool {
-        self.run == MATH && self.others.is_empty()
+        self.run == MATH && self.others.is_empty() && !self.has_lean()
     }
 
     /// Returns the names that a problem may choose from.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let others = self.others.keys().map(String::as_str);
-        let usual = (self.run != MATH).then_some(self.run.as_str());
-        std::iter::once(MATH).chain(usual).chain(others)
+        let usual = self.program().map(String::as_str);
+        let lean = self.has_lean().then_some(LEAN);
+        std::iter::once(MATH).chain(lean).chain(usual).chain(others)
+    }
+
+    /// Returns the command of the usual verifier, if it is no built-in one.
+    fn program(&self) -> Option<&String> {
+        let is_built_in = VERIFIERS.iter().any(|built_in| built_in.name == self.run);
+        Some(&self.run).filter(|_| !is_built_in)
+    }
+
+    fn has_lean(&self) -> bool {
+        self.run == LEAN || self.lean_url.is_some()
+    }
+
+    /// Whether a verifier that problems may use is open.
+    #[must_use]
+    pub fn has_open(&self) -> bool {
+        let has_programs = self.program().is_some() || !self.others.is_empty();
+        self.has_lean() || (self.open && has_programs)
     }
 
     /// Checks the commands and the ranges of all numbers.
@@ -67,9 +95,10 @@ impl VerifierConfig {
         if commands.clone().any(|command| command.trim().is_empty()) {
             return Err(refused("run", "a command is empty"));
         }
-        if self.others.contains_key(MATH) {
-            let reason = "math is the comparison with the reference: choose another name";
-            return Err(refused("others", reason));
+        let mut built_in = VERIFIERS.iter().map(|row| row.name);
+        if let Some(name) = built_in.find(|name| self.others.contains_key(*name)) {
+            let reason = format!("{name} is built in: choose another name");
+            return Err(refused("others", &reason));
         }
         // The range check also refuses NaN, for which `from_secs_f64` would panic.
         if !(0.001..=86_400.0).contains(&self.timeout) {
@@ -91,7 +120,18 @@ impl VerifierConfig {
     pub fn open(&self, launcher: &Launcher) -> Result<Verifiers, Error> {
         self.check()?;
         let mut verifiers = Verifiers::default();
-        let usual = (self.run != MATH).then_some((&self.run, &self.run));
+        if self.has_lean() {
+            let config = LeanConfig {
+                url: self.lean_url.clone().unwrap_or_else(|| LEAN_URL.to_owned()),
+                key: std::env::var(LEAN_KEY).ok().filter(|key| !key.is_empty()),
+                timeout: Duration::from_secs_f64(self.timeout),
+                workers: self.workers,
+                in_flight: self.in_flight,
+            };
+            let started = verifiers.add_lean(config);
+            started.map_err(|error| refused("lean_url", &error.to_string()))?;
+        }
+        let usual = self.program().map(|run| (run, run));
         for (name, command) in usual.into_iter().chain(&self.others) {
             let config = ExternalConfig {
                 workers: self.workers,

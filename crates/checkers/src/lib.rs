@@ -31,4 +31,6 @@ pub use panel::{Opinion, Panel, Tally};
 pub use scorer::CheckerScorer;
 pub use table::{CHECKERS, Row, UnknownChecker, named};
 pub use verdict::Verdict;
-pub use verifier::{BuiltIn, MATH, ProgramVerifier, VERIFIERS, Verifiers};
+pub use verifier::{
+    BuiltIn, LEAN, LeanConfig, LeanError, LeanVerifier, MATH, ProgramVerifier, VERIFIERS, Verifiers,
+};

@@ -1,5 +1,7 @@
 //! Verifiers of outcomes: the table of those that are built in, and the choice for each problem.
 
+mod batches;
+mod lean;
 mod program;
 
 use std::collections::BTreeMap;
@@ -8,6 +10,7 @@ use beamgen_search::{BatchId, Outcome, OutcomeKind, Problem, Verifier, WholeChai
 use serde_json::{Value, json};
 
 use crate::external::{ExternalConfig, ExternalError, LostSoFar};
+pub use lean::{LEAN, LeanConfig, LeanError, LeanVerifier};
 pub use program::ProgramVerifier;
 
 /// A verifier that needs no program of the user.
@@ -20,10 +23,16 @@ pub struct BuiltIn {
 }
 
 /// The verifiers that every build has. Every other name in settings is the command of a program.
-pub const VERIFIERS: &[BuiltIn] = &[BuiltIn {
-    name: MATH,
-    about: "the answer equals the reference, by the rules of mathematics",
-}];
+pub const VERIFIERS: &[BuiltIn] = &[
+    BuiltIn {
+        name: MATH,
+        about: "the answer equals the reference, by the rules of mathematics",
+    },
+    BuiltIn {
+        name: LEAN,
+        about: "Lean 4 proves the theorem that the problem states, on a Kimina server",
+    },
+];
 
 /// The name of the rule that compares an answer with the reference. Whoever gets a result applies it,
 /// so no chain is judged in the search.
@@ -77,6 +86,17 @@ impl Verifiers {
         let program = ProgramVerifier::start(name, config, is_open)?;
         self.lost.push((command, program.lost()));
         self.add(name, Box::new(program));
+        Ok(())
+    }
+
+    /// Adds the verifier [`LEAN`].
+    ///
+    /// # Errors
+    /// Returns an error if the address of the server is invalid.
+    pub fn add_lean(&mut self, config: LeanConfig) -> Result<(), LeanError> {
+        let lean = LeanVerifier::start(config)?;
+        self.lost.push((LEAN.to_owned(), lean.lost()));
+        self.add(LEAN, Box::new(lean));
         Ok(())
     }
 

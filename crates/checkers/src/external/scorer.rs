@@ -56,7 +56,11 @@ impl LostSoFar {
     }
 
     pub(crate) fn set(&self, lost: Lost) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = lost;
+        self.update(|counts| *counts = lost);
+    }
+
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Lost)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
