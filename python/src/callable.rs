@@ -1,10 +1,11 @@
-//! Python callables as generators and scorers.
+//! Python callables as generators, scorers and verifiers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use beamgen::generator::GenError;
-use beamgen::scorer::ScoreError;
+use beamgen::result::{Outcome, OutcomeKind, Verifier, WholeChain};
+use beamgen::scorer::{BatchId, ScoreError};
 use beamgen::{Problem, StepGenerator, StepScorer};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -98,5 +99,68 @@ impl StepGenerator for Callable {
             text.map_err(|_| refused(&step, "generator", "string"))
         });
         step.map_err(|message| GenError::Failed(message.into()))
+    }
+}
+
+/// A Python function that judges whole chains: it is called with the JSON of a chain, and returns
+/// the JSON of an [`Outcome`].
+pub(crate) struct CallableVerifier {
+    pub callable: Callable,
+    /// Whether the function judges by the problem alone. It then gets neither the reference answer
+    /// nor the tests.
+    pub is_open: bool,
+    pub done: Vec<(BatchId, Vec<Outcome>)>,
+}
+
+impl CallableVerifier {
+    fn judge(&self, problem: &Problem, chain: &WholeChain<'_>) -> Outcome {
+        let lost = |reason: String| Outcome::new(OutcomeKind::Lost, reason);
+        let steps = chain.steps.iter();
+        let steps = steps.map(|step| step.trim_start_matches('\n').trim_end());
+        let asked = serde_json::json!({
+            "id": problem.id,
+            "text": problem.text,
+            "context": problem.context,
+            "answer": problem.answer.as_ref().filter(|_| !self.is_open),
+            "tests": problem.tests.as_ref().filter(|_| !self.is_open),
+            "steps": steps.collect::<Vec<_>>(),
+            "stated": chain.answer,
+        });
+        if self.callable.closing.load(Ordering::Relaxed) {
+            return lost("the interpreter is closing".to_owned());
+        }
+        // The engine's thread may outlive the interpreter; attaching fails then.
+        let judged = Python::try_attach(|py| {
+            let function = self.callable.callable.bind(py);
+            let said = function.call1((asked.to_string(),));
+            let said = said.and_then(|said| said.extract::<String>());
+            said.map_err(|raised| raised.to_string().replace('\n', " "))
+        });
+        let said = judged.unwrap_or_else(|| Err("the interpreter is closing".to_owned()));
+        let outcome = said.and_then(|said| {
+            serde_json::from_str(&said)
+                .map_err(|error| format!("the verifier returned {said}: {error}"))
+        });
+        outcome.unwrap_or_else(lost)
+    }
+}
+
+impl Verifier for CallableVerifier {
+    fn name_for(&self, _: &Problem) -> Option<&str> {
+        Some("a callable")
+    }
+
+    fn is_open(&self, _: &Problem) -> bool {
+        self.is_open
+    }
+
+    fn submit(&mut self, batch: BatchId, problem: &Problem, chains: &[WholeChain<'_>]) {
+        let outcomes = chains.iter().map(|chain| self.judge(problem, chain));
+        let outcomes = outcomes.collect();
+        self.done.push((batch, outcomes));
+    }
+
+    fn collect(&mut self, _: bool) -> Vec<(BatchId, Vec<Outcome>)> {
+        std::mem::take(&mut self.done)
     }
 }

@@ -56,7 +56,7 @@ impl Engine {
 #[pymethods]
 impl Engine {
     /// Loads the models. `generator` and `scorer` are called with id, text and answer of a problem and
-    /// the steps so far, the generator with a seed, too; `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
+    /// the steps so far, the generator with a seed, too; `verifier` with the JSON of a chain; `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
     /// that starts checkers' programs; where it is empty, the program `beamgen-launcher` does.
     #[new]
     fn new(
@@ -64,6 +64,7 @@ impl Engine {
         wanted: &str,
         generator: Option<Py<PyAny>>,
         scorer: Option<Py<PyAny>>,
+        verifier: Option<Py<PyAny>>,
         download: Option<Py<PyAny>>,
         launcher: Vec<OsString>,
     ) -> PyResult<Self> {
@@ -71,14 +72,14 @@ impl Engine {
         let launcher = self::launcher(&launcher);
         let causes = Arc::default();
         let closing = Arc::default();
-        let [generator, scorer] = [generator, scorer].map(|part| {
+        let [generator, scorer, verifier] = [generator, scorer, verifier].map(|part| {
             part.map(|callable| Callable {
                 callable,
                 causes: Arc::clone(&causes),
                 closing: Arc::clone(&closing),
             })
         });
-        let load = move |tell| load::solver(&wanted, generator, scorer, launcher, tell);
+        let load = move |tell| load::solver(&wanted, generator, scorer, verifier, launcher, tell);
         let hear = |news| download::hear(py, download.as_ref(), news);
         let loaded = wait::run(py, load, hear)?;
         let (solver, base) = loaded.map_err(|error| errors::from_library(&error))?;

@@ -5,21 +5,22 @@ use std::sync::mpsc::Sender;
 use beamgen::launcher::Launcher;
 use beamgen::{Config, Error, Solver, SolverBuilder};
 
-use crate::callable::Callable;
+use crate::callable::{Callable, CallableVerifier};
 use crate::download::{self, News};
 use crate::wait::Told;
 use crate::wanted::{Base, Wanted};
 
-/// Loads generator and scorer. Returns the solver, and the base from which settings of requests are
+/// Loads generator, scorer and verifier. Returns the solver, and the base from which settings of requests are
 /// made.
 pub(crate) fn solver<T: 'static>(
     wanted: &Wanted,
     generator: Option<Callable>,
     scorer: Option<Callable>,
+    verifier: Option<Callable>,
     launcher: Launcher,
     tell: Sender<Told<News, T>>,
 ) -> Result<(Solver, Base), Error> {
-    let base = Base::of(wanted)?;
+    let base = Base::of(wanted, verifier.is_some())?;
     let config = base.config.clone();
     let foreign = config.is_bundled_scorer_foreign() && scorer.is_none();
     if foreign {
@@ -38,6 +39,14 @@ pub(crate) fn solver<T: 'static>(
     }
     if let Some(scorer) = scorer {
         builder = builder.step_scorer("a callable", scorer);
+    }
+    if let Some(callable) = verifier {
+        let verifier = CallableVerifier {
+            callable,
+            is_open: base.config.verifier.open,
+            done: Vec::new(),
+        };
+        builder = builder.custom_verifier("a callable", verifier);
     }
     if costs_nothing {
         builder = builder.load_scorer();

@@ -275,7 +275,7 @@ pub(crate) fn bench(
         (take(&keywords, "problems")?, take(&keywords, "out")?);
     let (resume, call): (bool, String) = (take(&keywords, "resume")?, take(&keywords, "call")?);
     let work = move |follower: &mut Follower<Benched>| -> Benched {
-        let base = Base::of(&wanted)?.config;
+        let base = Base::of(&wanted, false)?.config;
         // Problems that are no file's are a set of their own name.
         let name = lines.as_ref().map(|_| Path::new("problems"));
         let problems = match (&file, lines) {
@@ -333,7 +333,7 @@ pub(crate) fn rerank(
     let (folder, call): (Option<PathBuf>, String) =
         (take(&keywords, "out")?, take(&keywords, "call")?);
     let work = move |follower: &mut Follower<Reranked>| -> Reranked {
-        let base = Base::of(&wanted)?.config;
+        let base = Base::of(&wanted, false)?.config;
         let mut pools = match lines {
             None => Pools::open(file.as_slice(), limit, &base)?,
             Some(lines) => {

@@ -26,7 +26,7 @@ pub struct RewardModel {
 impl RewardModel {
     /// Returns the configuration for scoring without a search.
     pub fn config(wanted: &Wanted) -> Result<Config, Error> {
-        let mut config = Base::of(wanted)?.config;
+        let mut config = Base::of(wanted, false)?.config;
         // Settings for a search may turn the scorer off, but a reward model is always needed here.
         if config.models.scorer == ScorerKind::None {
             config.models.scorer = ScorerKind::Prm;

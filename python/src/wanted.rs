@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use beamgen::generator::GeneratorConfig;
 use beamgen::program::set_key;
 use beamgen::settings::{put, put_all};
-use beamgen::strategy::StrategyName;
+use beamgen::strategy::{ConfigError, StrategyName};
 use beamgen::{Choose, Config, Error, Settings};
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -50,7 +50,8 @@ pub struct Base {
 }
 
 impl Base {
-    pub fn of(wanted: &Wanted) -> Result<Self, Error> {
+    /// Reads the settings. If `own_verifier`, the caller has a verifier that the settings do not name.
+    pub fn of(wanted: &Wanted, own_verifier: bool) -> Result<Self, Error> {
         let mut all = wanted.settings.iter().chain(&wanted.named).rev();
         let prm = all.find(|(key, _)| key == "models.prm" || key == "prm");
         let prm = prm.and_then(|(_, prm)| prm.as_str()).map(Path::new);
@@ -66,8 +67,11 @@ impl Base {
             config,
         };
         base.config.search = base.named(base.plain.clone(), &Wanted::default())?.search;
-        base.config.check()?;
-        Ok(base)
+        match base.config.check() {
+            // Whether the verifier is open is checked with each problem.
+            Err(Error::Setting(ConfigError::NeedsOpenVerifier)) if own_verifier => Ok(base),
+            checked => checked.map(|()| base),
+        }
     }
 
     /// Returns the settings of a request. `generator` has the solver's settings, completed from its

@@ -4,6 +4,8 @@ import json
 import pathlib
 import sys
 
+import pytest
+
 import beamgen
 
 SHELLS = "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?"
@@ -38,3 +40,44 @@ def test_files_of_problems_have_verifiers_and_tests(tmp_path: pathlib.Path) -> N
     (tmp_path / "p.jsonl").write_text(json.dumps(line))
     (problem,) = beamgen.read_problems(tmp_path / "p.jsonl")
     assert (problem.verifier, problem.tests, problem.steps, problem.context) == ("rules", ["t"], ("Mia has 34 pens: 34.",), ())
+
+
+def test_a_callable_judges_chains_and_guides_a_search() -> None:
+    seen: list[tuple[beamgen.Problem, list[str], str | None]] = []
+
+    def even(problem: beamgen.Problem, steps: list[str], answer: str | None) -> bool | str | beamgen.Outcome | None:
+        seen.append((problem, steps, answer))
+        if answer is None or not answer.isdigit():
+            return None
+        if answer == "3":
+            return beamgen.Outcome("wrong", "three", [0, 1])
+        return True if int(answer) % 2 == 0 else "it is odd"
+
+    told = beamgen.Problem(SHELLS, "shells", answer="21", tests=["t"])
+    closed = beamgen.Solver(chain_verifier=even, strategy="best-of-n", n=4)
+    wrong = closed.solve(told)
+    assert wrong.verifier == "a callable" and wrong.answer == "21" and wrong.correct is False
+    assert wrong.outcome == beamgen.Outcome("wrong", "it is odd")
+    assert {problem for problem, _, _ in seen} == {told}
+    assert all(steps and not steps[-1].endswith("\n") for _, steps, _ in seen)
+    with pytest.raises(beamgen.InputError, match="open verifier"):
+        closed.solve(SHELLS, outcome_scores=True)
+
+    seen.clear()
+    solver = beamgen.Solver(
+        chain_verifier=even, verifier_open=True, stop_when_verified=True, strategy="best-of-n", n=8, temperature=2.0
+    )
+    right = solver.solve(told)
+    assert right.correct is True and right.score == 1.0 and right.spared_chains > 0
+    assert all(problem.answer is None and problem.tests is None for problem, _, _ in seen)
+
+
+def test_a_verifier_that_raises_loses_its_outcomes() -> None:
+    def broken(problem: beamgen.Problem, steps: list[str], answer: str | None) -> bool:
+        raise ValueError("no rules")
+
+    lost = beamgen.Solver(chain_verifier=broken, n=2, m=1).solve(SHELLS)
+    assert lost.outcome is not None and (lost.outcome.kind, lost.correct) == ("lost", False)
+    assert "no rules" in lost.outcome.reason and lost.lost_verdicts > 0
+    with pytest.raises(TypeError, match="exclude each other"):
+        beamgen.Solver(chain_verifier=broken, verifier="cat")

@@ -26,6 +26,7 @@ mod labels;
 mod mend;
 mod monitor;
 mod old;
+mod sandbox;
 mod serve;
 mod texts;
 mod train;
@@ -49,6 +50,7 @@ pub(crate) use labels::{
 };
 pub(crate) use mend::{AnswersFlags, GuardArgs, RefineArgs};
 pub(crate) use monitor::MonitorArgs;
+pub(crate) use sandbox::SandboxArgs;
 #[cfg(feature = "serve")]
 pub(crate) use serve::LogFormat;
 pub(crate) use serve::ServeArgs;
@@ -128,6 +130,8 @@ pub(crate) enum Command {
     ///
     /// Requires a build with `--features train`.
     Train(TrainArgs),
+    /// Run a program that nobody trusts, without network and without rights
+    Sandbox(SandboxArgs),
     /// Write problems of the bundled world as JSON lines
     Problems(ProblemsArgs),
     /// Write a completion script for a shell

@@ -43,6 +43,7 @@ mod printed;
 mod problems;
 mod progress;
 mod run_report;
+mod sandbox;
 mod score;
 #[cfg(feature = "serve")]
 mod serve;
@@ -88,10 +89,14 @@ pub fn main() -> ExitCode {
         // Opening an output may already change a file, so paths are checked before the command
         // starts.
         paths::check(&given)?;
-        run(command)
+        if let Command::Sandbox(args) = command {
+            return Ok(sandbox::main(&args));
+        }
+        run(command).map(|()| ExitCode::SUCCESS)
     });
     match result {
-        Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Ok(code) => code,
+        Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
         Err(failure) => {
             let facts = json_log::message(&failure.to_string());
             let text = format_args!("beamgen: {failure}");
@@ -132,6 +137,8 @@ fn run(command: Command) -> Result<(), Failure> {
             "this build has no training: build it in with cargo build --release --features train",
         ),
         Command::Labels(args) => labels::main(&args.command),
+        // It has exit codes of its own, so `main` runs it.
+        Command::Sandbox(_) => Ok(()),
         Command::Problems(args) => problems::main(&args),
         Command::Completions(args) => completions::main(&args),
         Command::Man(args) => man::main(&args),

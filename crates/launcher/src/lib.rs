@@ -35,7 +35,7 @@ use std::ffi::OsString;
 pub use error::LaunchError;
 pub use launcher::{Launcher, Program, Running};
 pub use limits::Limits;
-pub use sandbox::{Captured, Ended, Protection, Sandbox, sandbox_command};
+pub use sandbox::{Captured, Ended, Protection, Sandbox, run_sandboxed, sandbox_command};
 
 /// The first word of the instructions for a guard. Change the number when the format changes.
 const GUARD: &str = "beamgen-guard-2";

@@ -19,7 +19,7 @@ use crate::{LaunchError, Launcher, Limits, Running};
 use folder::Folder;
 use streams::{Event, Streams};
 
-pub use command::sandbox_command;
+pub use command::{run_sandboxed, sandbox_command};
 
 /// The longest time that streams may stay open after the program has ended. Only a process that left
 /// an unprotected sandbox can hold them.

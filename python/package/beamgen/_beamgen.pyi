@@ -29,6 +29,7 @@ class Engine:
         wanted: str,
         generator: Callable[[str, str, str | None, list[str], int], str] | None,
         scorer: Callable[[str, str, str | None, list[str]], float] | None,
+        verifier: Callable[[str], str] | None,
         download: Callable[[str, str, int, int | None], object] | None,
         launcher: list[str],
     ) -> Engine: ...

@@ -18,7 +18,7 @@ from beamgen._events import Event, reader
 from beamgen._foreign import warn_foreign
 from beamgen._mend import Guarded, Refined
 from beamgen._problem import Problem, as_line, read_problems, refuse_table
-from beamgen._result import Result
+from beamgen._result import Outcome, Result
 from beamgen._reward_model import checked
 from beamgen._settings import for_request, for_solver
 from beamgen._settings_table import SearchSettings, Settings
@@ -65,6 +65,7 @@ class Solver:
         *,
         step_generator: Callable[[Problem, list[str], int], str] | None = None,
         scorer: str | list[str] | Callable[[Problem, list[str]], float] | None = None,
+        chain_verifier: Callable[[Problem, list[str], str | None], bool | str | Outcome | None] | None = None,
         on_download: Callable[[str, str, int, int | None], object] | None = None,
         **settings: Unpack[Settings],
     ) -> None:
@@ -76,17 +77,25 @@ class Solver:
         what it raises ends the problem. A reward model of one's own is loaded if these settings score with it.
         ``step_generator`` writes the chains in place of a model: given the problem, the steps so far and a seed it
         returns the next step; an empty one ends the chain. All that is random has to come from the seed.
+        ``chain_verifier`` says whether a whole chain is right, in place of ``verifier``: given the problem, the steps
+        and the answer that was found in them it returns ``True`` or ``False``, the reason why the chain is wrong,
+        ``None`` if it cannot tell, or an :class:`Outcome`. If it raises, the outcome is lost. With
+        ``verifier_open=True`` it gets neither the problem's answer nor its tests, and may guide searches
+        (``outcome_scores``, ``stop_when_verified``).
         ``on_download`` hears of downloads: model, file, bytes so far, bytes of all or ``None``.
 
         The other keywords are :class:`Settings`: the flags of ``beamgen solve``, and ``settings={...}`` for any key.
         """
         if step_generator is not None and settings.get("generator") is not None:
             raise TypeError("generator and step_generator exclude each other: leave one of them out")
+        if chain_verifier is not None and settings.get("verifier") is not None:
+            raise TypeError("verifier and chain_verifier exclude each other: leave one of them out")
         name = None if callable(scorer) else scorer
         write = None if step_generator is None else _with_problem(step_generator)
         call = _with_problem(scorer) if callable(scorer) else None
         wanted, launcher = for_solver({"scorer": name, **settings}), _launch.command(_beamgen.__file__)
-        self._engine = _beamgen.Engine(wanted, write, call, on_download, launcher)
+        judge = None if chain_verifier is None else _with_chain(chain_verifier)
+        self._engine = _beamgen.Engine(wanted, write, call, judge, on_download, launcher)
         _solvers.add(self)
 
     def solve(
@@ -279,6 +288,26 @@ def _with_problem(own: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(id: str, text: str, answer: str | None, context: list[str], *more: Any) -> Any:
         return own(Problem(text, id, answer, context=tuple(context)), *more)
+
+    return call
+
+
+def _with_chain(own: Callable[[Problem, list[str], str | None], Any]) -> Callable[[str], str]:
+    """Wraps a verifier as a callable of the JSON of a chain, which returns the JSON of an outcome."""
+
+    def call(asked: str) -> str:
+        chain = json.loads(asked)
+        problem = Problem(
+            chain["text"], chain["id"], chain["answer"], context=tuple(chain["context"]), tests=chain["tests"]
+        )
+        found = own(problem, chain["steps"], chain["stated"])
+        if isinstance(found, str):
+            found = Outcome("wrong", found)
+        elif not isinstance(found, Outcome):
+            if found is not None and not isinstance(found, bool):
+                raise TypeError(f"the verifier returned {found!r}, which is not a bool, a reason, an Outcome or None")
+            found = Outcome("unknown" if found is None else "right" if found else "wrong")
+        return json.dumps({name: value for name, value in vars(found).items() if value is not None})
 
     return call
 

@@ -19,22 +19,36 @@ pub fn sandbox_command(
     arguments: &[OsString],
 ) -> Result<(u8, Option<String>), LaunchError> {
     let asked = Asked::parse(launcher, arguments)?;
-    let (ended, layers) = asked.sandbox.run(
-        Path::new(&asked.program),
-        &asked.arguments,
-        io::stdin(),
-        io::stdout(),
-        io::stderr(),
-    )?;
+    let Asked {
+        sandbox,
+        shows_layers,
+        program,
+        arguments,
+    } = &asked;
+    run_sandboxed(sandbox, *shows_layers, program, arguments)
+}
+
+/// Runs a program with the standard streams of this process, for programs that have a sandbox as a
+/// command. Returns the exit code, and a line for standard error: the layers if `shows_layers`, and
+/// the limit that ended the program.
+///
+/// # Errors
+/// Returns an error if the system lacks a protection that is needed, or the program cannot start.
+pub fn run_sandboxed(
+    sandbox: &Sandbox,
+    shows_layers: bool,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> Result<(u8, Option<String>), LaunchError> {
+    let program = Path::new(program);
+    let (ended, layers) =
+        sandbox.run(program, arguments, io::stdin(), io::stdout(), io::stderr())?;
     let mut lines = Vec::new();
-    if asked.shows_layers {
+    if shows_layers {
         lines.push(format!("layers: {}", layers.join(", ")));
     }
-    lines.extend(
-        ended
-            .limit()
-            .map(|limit| format!("ended by the limit on {limit}")),
-    );
+    let limit = ended.limit();
+    lines.extend(limit.map(|limit| format!("ended by the limit on {limit}")));
     let line = Some(lines.join("; ")).filter(|line| !line.is_empty());
     Ok((ended.exit_code(), line))
 }
