@@ -149,3 +149,38 @@ fn a_checker_writes_no_core_file_and_its_launcher_is_no_command() {
     place.run(&args).ok();
     assert_eq!(place.read("limit"), "0\n");
 }
+
+#[test]
+fn the_sandbox_is_a_command_with_the_exit_code_of_its_program() {
+    let place = Place::new();
+    let run = |args: &[&str]| place.run(&[&["sandbox"], args].concat());
+    let none = ["--sandbox", "none"];
+    let exits = run(&[&none[..], &["--", "sh", "-c", "echo hello; exit 7"]].concat());
+    assert_eq!((exits.code, exits.stdout.as_str()), (Some(7), "hello\n"));
+    let late = run(&[&none[..], &["--wall", "1", "--", "sleep", "60"]].concat());
+    assert_eq!(late.code, Some(124), "{}", late.stderr);
+    assert!(
+        late.stderr.contains("ended by the limit on"),
+        "{}",
+        late.stderr
+    );
+    run(&["--cpu", "0", "--", "true"]).assert_refused("no time", &["--cpu"]);
+    run(&["--wall", "3"]).assert_refused("no program", &["PROGRAM"]);
+    // Either everything holds, or nothing is started.
+    let full = run(&[
+        "--show-layers",
+        "--",
+        "sh",
+        "-c",
+        "cat /etc/passwd || echo hidden",
+    ]);
+    match full.code {
+        Some(0) => assert_eq!(full.stdout, "hidden\n"),
+        code => assert_eq!(
+            (code, full.stdout.as_str()),
+            (Some(125), ""),
+            "{}",
+            full.stderr
+        ),
+    }
+}

@@ -31,6 +31,8 @@ fn a_build_without_training_says_how_to_get_one() {
 
 #[cfg(feature = "train")]
 mod built_in {
+    use serde_json::{Value, json};
+
     use super::*;
 
     const GENERATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");

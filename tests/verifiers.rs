@@ -77,9 +77,10 @@ fn problems_choose_a_verifier_of_the_settings_and_need_no_reference() {
     let lines = [
         json!({"id": "even", "problem": text, "verifier": "even"}),
         json!({"id": "math", "problem": text, "answer": "21"}),
-        json!({"id": "typo", "problem": text, "answer": "21", "verifier": "evne"}),
     ];
     place.write("p.jsonl", lines.map(|line| line.to_string()).join("\n"));
+    let typo = json!({"id": "typo", "problem": text, "answer": "21", "verifier": "evne"});
+    place.write("typo.jsonl", format!("\n{typo}"));
     let settings = json!({"even": EVEN});
     place.write(
         "s.toml",
@@ -99,15 +100,15 @@ fn problems_choose_a_verifier_of_the_settings_and_need_no_reference() {
         (&of("math")["correct"], of("math").get("verifier")),
         (&json!(true), None)
     );
-    assert_eq!(
-        (&of("typo")["correct"], &of("typo")["cannot_tell"]),
-        (&json!(false), &json!(true))
-    );
-    let reason = of("typo")["outcome"]["reason"].as_str().expect("a reason");
-    assert!(
-        reason.contains("\"evne\": choose from even, math"),
-        "{reason}"
-    );
+    for command in [
+        &["solve"][..],
+        &["bench", "--out", "o"],
+        &["label", "--out", "l.jsonl"],
+    ] {
+        let ran = place.run(&[command, &["typo.jsonl", "--config", "s.toml"]].concat());
+        let words = ["typo.jsonl:2", "evne", "choose from math, even"];
+        ran.assert_refused(command[0], &words);
+    }
     // For people, the reason stands next to the answer.
     let ran = place.run(&["solve", "p.jsonl", "--config", "s.toml"]).ok();
     assert!(

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beamgen_checkers::{ExternalConfig, ProgramVerifier, Verifiers};
+use beamgen_checkers::{
+    CheckItem, Checker, External, ExternalConfig, ProgramVerifier, Verdict, Verifiers,
+};
 use beamgen_launcher::Launcher;
 use beamgen_search::{BatchId, Outcome, OutcomeKind, Problem, Verifier, WholeChain};
 use beamgen_test_support::python;
@@ -277,4 +279,64 @@ fn the_example_for_the_game_of_24_finds_every_fault() {
         panic!("one chain");
     };
     assert_eq!(outcome.kind, OutcomeKind::Unknown);
+}
+
+#[test]
+fn the_example_of_ten_lines_judges_rows_of_a_sudoku() {
+    let Some(python) = python("") else {
+        return;
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/verifiers");
+    let mut slow = config(format!("{python} {}/sudoku_row.py", folder.display()));
+    slow.timeout = Duration::from_secs(60);
+    let mut verifier = ProgramVerifier::start("sudoku", slow, true).unwrap();
+    let problem = Problem::from("Complete the row: 5 3 _ _ 7 _ _ 1 _");
+    let rows = [
+        (Some("5 3 2 4 7 6 8 1 9"), "right"),
+        (
+            Some("5 3 2 4 7 6 8 9 1"),
+            "wrong: a given digit was changed",
+        ),
+        (
+            Some("5 3 2 4 7 2 8 1 9"),
+            "wrong: each of 1 to 9 must be there once",
+        ),
+        (None, "wrong: each of 1 to 9 must be there once"),
+    ];
+    let chains = rows.map(|(answer, _)| WholeChain {
+        steps: vec!["Fill it."],
+        answer,
+    });
+    verifier.submit(BatchId(1), &problem, &chains);
+    let outcomes = loop {
+        if let Some((_, outcomes)) = verifier.collect(true).pop() {
+            break outcomes;
+        }
+    };
+    let said: Vec<String> = outcomes.iter().map(ToString::to_string).collect();
+    assert_eq!(said, rows.map(|(_, words)| words));
+}
+
+#[test]
+fn the_example_for_the_game_of_24_also_checks_single_steps() {
+    let Some(python) = python("") else {
+        return;
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/verifiers");
+    let mut slow = config(format!("{python} {}/game24.py", folder.display()));
+    slow.timeout = Duration::from_secs(60);
+    let mut checker = External::start(slow).unwrap();
+    let id = checker.open("Make 24 of 4 9 10 13.");
+    let steps = vec![
+        "13 - 9 = 4 (left: 4 4 10)\n",
+        "10 - 4 = 5 (left: 4 5)\n",
+        "The answer is 5.\n",
+    ];
+    let verdicts = checker.check(&[CheckItem { id, steps }]).remove(0);
+    let names: Vec<&str> = verdicts.iter().map(Verdict::name).collect();
+    assert_eq!(names, ["pass", "fail", "fail"]);
+    let id = checker.open("What is 2 + 2?");
+    let steps = vec!["2 + 2 = 4\n"];
+    let verdicts = checker.check(&[CheckItem { id, steps }]).remove(0);
+    assert_eq!(verdicts[0].name(), "abstain");
 }

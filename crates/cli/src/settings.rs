@@ -202,6 +202,10 @@ pub(crate) fn solver(
     show: ShowPlan,
     advice: Option<&str>,
 ) -> Result<Solver, Failure> {
+    let known: Vec<&str> = config.verifier.names().collect();
+    for (problems, count) in sets {
+        problems.check_verifiers(*count, &known)?;
+    }
     // A plain majority vote works with any generator, so only a search that uses scores is refused.
     let prepared = prepare(builder(config)?, Config::uses_scorer)?;
     for (problems, count) in sets {

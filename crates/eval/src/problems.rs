@@ -225,6 +225,23 @@ impl Problems {
         }
     }
 
+    /// Checks that the first `count` problems name only verifiers in `known`, if any.
+    ///
+    /// # Errors
+    /// [`ProblemsError`] has the line of the first problem that names another one.
+    pub fn check_verifiers(&self, count: usize, known: &[&str]) -> Result<(), ProblemsError> {
+        for (problem, &line) in self.problems.iter().zip(&self.lines).take(count) {
+            if let Some(name) = &problem.verifier
+                && !known.contains(&name.as_str())
+            {
+                let (name, known) = (name.clone(), known.join(", "));
+                let fault = LineFault::UnknownVerifier { name, known };
+                return Err(at(&self.source, line, fault));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that no problem has given steps, for callers that sample whole chains.
     ///
     /// # Errors

@@ -45,6 +45,10 @@ class BenchCell:
     accuracy_low: float
     """The bounds of the 95 % interval of the accuracy over problems."""
     accuracy_high: float
+    any: dict[str, float] | None = optional(None)
+    """The ``share`` of searches of which any finished chain is right, with ``low`` and ``high``: pass@N for samples."""
+    sees_outcomes: bool = optional(False)
+    """Whether the searches saw outcomes of an open verifier."""
     ledger: dict[str, Any]
     """The costs of all searches together."""
     peak_kv_is_bound: bool
@@ -67,6 +71,8 @@ class BenchRow:
     seed: int
     id: str
     correct: bool
+    any_right: bool | None = optional(None)
+    """Whether any finished chain is right, chosen or not."""
     answer: str | None
     score: float | None
     finish: str

@@ -95,7 +95,9 @@ class BenchSettings(_Search, total=False):
     require_sound: bool | None
     """Withhold answers that are unsound by ``audit`` or ``sound_above``."""
     verifier: str | None
-    """Rule that decides whether a chain is right: math, or a shell command that speaks JSON lines."""
+    """Rule that decides whether a chain is right: math, lean, or a shell command that speaks JSON lines."""
+    lean_url: str | None
+    """Address of the Kimina server that the verifier ``lean`` asks."""
     verifier_open: bool | None
     """Keep the reference answer and the tests from the verifier, which judges by the problem alone."""
     verifier_timeout: float | None

@@ -62,6 +62,16 @@ pub enum LineFault {
         "field \"answer\": missing: add the reference answer, accuracy cannot be measured without it"
     )]
     NoAnswer,
+    /// The problem names a verifier that the settings do not have.
+    #[error(
+        "field \"verifier\": no {name:?} in the settings: choose from {known}, or add it to [verifier.others]"
+    )]
+    UnknownVerifier {
+        /// The name in the problem.
+        name: String,
+        /// The names in the settings, separated by commas.
+        known: String,
+    },
     /// The line has bytes that are not valid UTF-8.
     #[error("invalid UTF-8 at byte {at} of the line: save the file as UTF-8")]
     Encoding {

@@ -9,7 +9,7 @@ use crate::printable;
 use crate::report::markdown::Column;
 use crate::report::write_file;
 
-const COLUMNS: [Column<Row>; 31] = [
+const COLUMNS: [Column<Row>; 32] = [
     ("set", |row| row.set.clone()),
     ("run", |row| row.run.clone()),
     ("n", |row| row.n.to_string()),
@@ -18,6 +18,9 @@ const COLUMNS: [Column<Row>; 31] = [
     ("seed", |row| row.seed.to_string()),
     ("id", |row| row.id.clone()),
     ("correct", |row| row.correct.to_string()),
+    ("any_right", |row| {
+        row.any_right.map(|any| any.to_string()).unwrap_or_default()
+    }),
     ("answer", |row| row.answer.clone().unwrap_or_default()),
     ("score", |row| {
         row.score.map(|score| score.to_string()).unwrap_or_default()

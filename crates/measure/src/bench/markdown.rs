@@ -90,6 +90,12 @@ fn head(out: &mut String, about: &About, outline: &Outline, report: &Report) {
     let result = result.collect::<Vec<_>>().join("\n\n");
     out.push_str(&about.heading(&format!("Bench of {}", about.date()), &result));
     columns(out, &SETS, outline.sets.iter());
+    if report.summary.iter().any(|row| row.sees_outcomes) {
+        out.push_str(
+            "\n\u{2020}: the search saw outcomes of an open verifier. Compare its accuracy with \"any right\" of sampling at equal tokens, \
+             not with the accuracy of a reward model.\n",
+        );
+    }
     let _ = write!(
         out,
         "\n{seeds}, {in_flight} problems in flight. `name@N` is a run with N chains a problem. Accuracies are means over \
@@ -100,7 +106,8 @@ fn head(out: &mut String, about: &About, outline: &Outline, report: &Report) {
          prompt included; \"passes\" are generator passes in which the problem had a row. Peak KV is the cache of both \
          models for the one problem with the largest. Seconds are the wall-clock time of a run divided by its problems, \
          which share the machine. FLOPs are the floating-point operations of both models. Width is the mean number of different chains \
-         that continued after a step. Runs that only choose differently share their samples; one without scores is then not \
+         that continued after a step. \"any right\" is the share of searches of which any finished chain is right, chosen or not: pass@N of \
+         independent samples. Runs that only choose differently share their samples; one without scores is then not \
          charged for them, and its peak KV is an upper bound (\u{2264}).\n\n\
          `index.html` is this report for a browser, `results.json` has all settings and numbers, `results.csv` every raw row, `rows.jsonl` the same with the pools of \
          chains; `beamgen bench --redraw` writes everything but `rows.jsonl` anew from it.\n",

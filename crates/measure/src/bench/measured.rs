@@ -9,8 +9,8 @@ use beamgen::eval::metrics::Interval;
 use super::outline::{Cell, Outline};
 use super::row::Row;
 use super::summary::Summary;
-use crate::Error;
 pub(super) use crate::intervals::{BOOTSTRAP_SEED, interval, paired};
+use crate::{Error, Share};
 
 /// A cell on a set. The vectors of numbers have a mean over seeds for each problem, in the set's order.
 pub(super) struct Measured<'a> {
@@ -72,6 +72,15 @@ impl<'a> Measured<'a> {
         interval(&self.right)
     }
 
+    /// Returns the share of searches with any right chain; `None` if a row does not say.
+    fn any_right(&self) -> Option<Share> {
+        let all = self.rows.iter().flatten();
+        all.clone().all(|row| row.any_right.is_some()).then(|| {
+            let any = |row: &Row| f64::from(u8::from(row.any_right == Some(true)));
+            Share::over(&by_problem(&self.rows, any))
+        })
+    }
+
     /// Returns the mean of a value over all rows, that is over problems and seeds.
     pub(super) fn mean(&self, value: impl Fn(&Row) -> f64) -> f64 {
         let all = self.rows.iter().flatten();
@@ -101,6 +110,8 @@ impl<'a> Measured<'a> {
             accuracy: accuracy.mean,
             accuracy_low: accuracy.low,
             accuracy_high: accuracy.high,
+            any: self.any_right(),
+            sees_outcomes: config.search.uses_outcomes(),
             ledger,
             peak_kv_is_bound: self.rows.iter().flatten().any(|row| row.without_scores),
             sound: None,

@@ -167,6 +167,7 @@ mod tests {
             seed,
             id: id.to_owned(),
             correct,
+            any_right: Some(correct || samples & 15 > 0),
             answer: None,
             score: (samples > 9).then(|| f32::from(samples) / 255.0),
             finish: "answer".to_owned(),

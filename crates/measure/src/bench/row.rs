@@ -1,12 +1,13 @@
 //! The raw row of a bench, for one problem, cell and seed. Rows are the lines of a results folder.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use beamgen::ProblemResult;
-use beamgen::eval::answer::Verdict;
+use beamgen::eval::answer::{Verdict, compare};
 use beamgen::eval::pool::Sample;
 use beamgen::eval::{chain_verdict, is_correct};
-use beamgen::result::Ledger;
+use beamgen::result::{FinishedChain, Ledger};
 use beamgen::scorer::ScorerKind;
 use beamgen::strategy::ChainTree;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub struct Row {
     pub id: String,
     /// Whether the answer is right.
     pub correct: bool,
+    /// Whether any finished chain is right, chosen or not; missing in rows of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub any_right: Option<bool>,
     /// The answer of the search; `None` if no chain had one.
     pub answer: Option<String>,
     /// The aggregated score of the chosen chain; `None` without a scorer.
@@ -97,6 +101,7 @@ impl Row {
             id: result.problem.id.clone(),
             // A search without an answer is wrong.
             correct: is_correct(result) == Some(true),
+            any_right: Some(right_chains(result).contains(&true)),
             answer: result.answer.clone(),
             score: result.score,
             finish: chosen.map_or("stopped", |it| it.finish.name()).to_owned(),
@@ -110,6 +115,26 @@ impl Row {
             chains: None,
         }
     }
+}
+
+/// Returns for each finished chain whether it is right.
+fn right_chains(result: &ProblemResult) -> Vec<bool> {
+    let mut graded: BTreeMap<String, bool> = BTreeMap::new();
+    let expected = result.problem.answer.as_deref();
+    let mut is_right = |chain: &FinishedChain| -> bool {
+        let (Some(class), Some(answer)) = (&chain.class, &chain.answer) else {
+            return false;
+        };
+        // A verifier judges chains, and two chains with one answer may differ.
+        if result.verifier.is_some() {
+            return chain_verdict(chain) == Verdict::Same;
+        }
+        // Grading can be slow, so each distinct answer is graded once.
+        *graded.entry(class.clone()).or_insert_with(|| {
+            expected.is_some_and(|expected| compare(answer, expected) == Verdict::Same)
+        })
+    };
+    result.finished.iter().map(&mut is_right).collect()
 }
 
 /// Rounds seconds to microseconds, the resolution of clocks.
@@ -197,23 +222,15 @@ impl Chains {
     /// Returns the finished chains of a result whose tree is still present.
     pub(super) fn of(result: &ProblemResult) -> Self {
         let mut chains = Self::default();
-        let mut classes: Vec<(&str, bool)> = Vec::new();
-        let mut graded = result.clone();
-        for chain in &result.finished {
+        let mut classes: Vec<&str> = Vec::new();
+        for (chain, right) in result.finished.iter().zip(right_chains(result)) {
             let class = chain.class.as_deref().map(|class| {
-                let known = classes.iter().position(|&(name, _)| name == class);
-                // Grading can be slow, so each distinct answer is graded once.
+                let known = classes.iter().position(|&name| name == class);
                 known.unwrap_or_else(|| {
-                    graded.answer.clone_from(&chain.answer);
-                    classes.push((class, is_correct(&graded) == Some(true)));
+                    classes.push(class);
                     classes.len() - 1
                 })
             });
-            let right = match result.verifier {
-                // A verifier judges chains, and two chains with one answer may differ.
-                Some(_) => class.is_some() && chain_verdict(chain) == Verdict::Same,
-                None => class.is_some_and(|class| classes[class].1),
-            };
             chains.right.push(if right { '1' } else { '0' });
             chains.class.push(class.map(|class| class as u32));
             chains.guess.push(if chain.is_guess { '1' } else { '0' });

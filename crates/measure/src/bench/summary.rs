@@ -39,6 +39,13 @@ pub struct Summary {
     pub accuracy_low: f64,
     /// The upper end of the accuracy's 95 % interval over problems.
     pub accuracy_high: f64,
+    /// The share of searches of which any finished chain is right, a bound on every choice among them: pass@N for
+    /// independent samples. `None` if rows of an earlier version do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any: Option<Share>,
+    /// True if the searches saw outcomes of an open verifier.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sees_outcomes: bool,
     /// The total cost of all rows. A forward pass counts once for each problem in its batch. The peak memory is the
     /// largest of any row.
     pub ledger: Spent,
@@ -53,12 +60,18 @@ pub struct Summary {
 }
 
 /// The columns of the table: the heading of each, and its cell in a row.
-pub const COLUMNS: [Column<Summary>; 11] = [
-    ("strategy", |row| row.name.clone()),
+pub const COLUMNS: [Column<Summary>; 12] = [
+    ("strategy", |row| {
+        let mark = if row.sees_outcomes { " \u{2020}" } else { "" };
+        format!("{}{mark}", row.name)
+    }),
     ("accuracy", |row| percent(row.accuracy)),
     ("95 % interval", |row| {
         let ends = (share(row.accuracy_low), share(row.accuracy_high));
         format!("{} to {}", ends.0, ends.1)
+    }),
+    ("any right", |row| {
+        row.any.map_or("-".to_owned(), |any| percent(any.share))
     }),
     ("generated", |row| row.each(row.ledger.generated_tokens)),
     ("scored", |row| row.each(row.ledger.scored_tokens)),

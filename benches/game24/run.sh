@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The Game of 24 from end to end: benches/game24/run.sh GAMES SMOLLM2.gguf W   (README.md beside it)
+# QUICK=1: a small form of it, with 20 games, in at most 20 minutes on two cores.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+source "$here/../stages.sh"
+games=$(realpath "$1") gguf=$(realpath "$2")
+mkdir -p "$3"; cd "$3"
+if [ "${QUICK:-}" = 1 ]; then
+  : "${TRACES:=1600}" "${LABEL:=60}" "${CHAINS:=8}" "${ROLLOUTS:=4}" "${LIMIT:=20}" "${EPOCHS:=2}" "${SEEDS:=1}" "${MORE:=0}"
+fi
+: "${TRACES:=20000}" "${TOP:=12}" "${LABEL:=400}" "${CHAINS:=16}" "${ROLLOUTS:=8}" "${EPOCHS:=3}" "${TEMPERATURE:=0.7}"
+: "${LIMIT:=100}" "${SEEDS:=3}" "${MORE:=1}"
+
+python=$(command -v python3)
+verifier=(--verifier "$python $here/../../examples/verifiers/game24.py" --verifier-open)
+# A chain is three steps of 18 tokens and an answer of 8.
+chains=(--set generator.max_step_tokens=40 --set generator.max_chain_tokens=120 --max-steps 6 --dtype int8 --kv-dtype f16 --in-flight 32)
+train() { # train KIND FROM DATA OUT TOP MORE...
+  stage "$4" "$beamgen" train "$1" --from "$2" --data "$3" --out "$4" --train "top=$5" --frozen-dtype int8 $(goes_on "$4/work") "${@:6}"
+}
+
+stage data "$python" "$here/prepare.py" "$games" data --traces "$TRACES" --label "$LABEL"
+train sft "$gguf" data/sft.jsonl sft "$TOP" --restrict-vocabulary --chat-template "$here/plain.jinja" --batch 32 --learning-rate 6e-4 --held-out 0.01
+
+# How good the generator is, on games that nothing is trained on: legal steps, and 24 within reach, by the exact solver.
+stage dev-chains "$beamgen" label data/dev.jsonl --generator sft --chains 16 --rollouts 0 --temperature "$TEMPERATURE" "${chains[@]}" "${verifier[@]}" \
+  --out dev-chains.jsonl $(goes_on dev-chains.jsonl)
+stage dev-coverage "$python" "$here/truth.py" --coverage dev-chains.jsonl
+
+# Labels by the generator's own rollouts, judged by the verifier.
+stage labels "$beamgen" label data/label.jsonl --generator sft --chains "$CHAINS" --rollouts "$ROLLOUTS" --temperature "$TEMPERATURE" "${chains[@]}" \
+  "${verifier[@]}" --out labels.jsonl $(goes_on labels.jsonl)
+[ -e pooled.jsonl ] || { "$python" "$here/pool.py" labels.jsonl > pooled.new; mv pooled.new pooled.jsonl; }
+stage labels-stat "$beamgen" labels stat --rollout-label soft pooled.jsonl
+train prm sft pooled.jsonl prm "$TOP" --rollout-label soft --epochs "$EPOCHS" --learning-rate 3e-4 --held-out 0.05
+train orm sft pooled.jsonl orm "$TOP" --epochs "$EPOCHS" --learning-rate 3e-4 --held-out 0.05
+
+# The PRM against the truth, by the depth of the step.
+[ -e truth.jsonl ] || { "$python" "$here/truth.py" dev-chains.jsonl > truth.new; mv truth.new truth.jsonl; }
+for model in prm orm; do
+  stage "report-$model" "$beamgen" eval-prm --data truth.jsonl --rule given --prm "$model" --dtype int8 --report "report-$model"
+  stage "areas-$model" "$python" "$here/depths.py" "report-$model"
+done
+
+# The final rows. The paths in the settings are those of this folder.
+for bench in test $([ "$MORE" = 1 ] && echo more); do
+  seeds=$([ "$bench" = test ] && echo "$SEEDS" || echo 1)
+  sed "s|^seeds = .*|seeds = $seeds|; s|PYTHON|$python|; s|HERE|$here|" "$here/$bench.toml" > "$bench.toml"
+  stage "$bench" "$beamgen" bench --config "$bench.toml" --temperature "$TEMPERATURE" "${chains[@]}" "${verifier[@]}" --limit "$LIMIT" --out "$bench" $(goes_on "$bench")
+done
+stage table "$python" "$here/table.py" "$here/../../../shared/data/game24_published.json" test $([ "$MORE" = 1 ] && echo more)
