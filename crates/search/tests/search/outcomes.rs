@@ -246,8 +246,10 @@ fn a_closed_verifier_may_not_guide_a_search() {
     }
 }
 
+type Seen = Arc<Mutex<Vec<(String, Option<OutcomeKind>)>>>;
+
 /// Samples chains to their end, and notes the outcomes that it sees.
-struct Asks(Arc<Mutex<Vec<(String, Option<OutcomeKind>)>>>);
+struct Asks(Seen);
 
 impl Strategy for Asks {
     fn scoring(&self) -> Scoring {
