@@ -642,7 +642,7 @@ mod built_in {
             "{log}"
         );
         let other = rl(&[&one[..], &["--resume", "--verifier", "exit 3"]].concat());
-        other.assert_refused("another verifier", &["verifier"]);
+        other.assert_refused("another verifier", &["run.json", "other settings"]);
     }
 
     #[test]

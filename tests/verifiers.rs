@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::calibrate::calibrated;
 use crate::run::Place;
 
 /// A verifier in `sh` that finds a chain right if its answer is an even number. It gives reasons and
@@ -305,4 +306,40 @@ fn label_takes_outcomes_for_chains_and_completions() {
     assert!(right > 0 && wrong > 0 && rollouts > 0);
     let other = label(&[&some[..], &["--resume", "--verifier", "exit 3"]].concat());
     other.assert_refused("another verifier", &["l.jsonl.run", "verifier"]);
+}
+
+#[test]
+fn calibrate_learns_from_the_outcomes_of_runs() {
+    let (place, _) = calibrated();
+    let solve = ["solve", "--limit", "120", "-n", "1", "--temperature", "1"];
+    let run = [
+        "--strategy",
+        "best-of-n",
+        "--prm",
+        "bundled",
+        "--out",
+        "run.jsonl",
+    ];
+    place
+        .run(&[&solve[..], &run, &["--verifier", EVEN]].concat())
+        .ok();
+    let lines = place.read("run.jsonl");
+    let records = lines.lines().skip(1);
+    let records: Vec<Value> = records
+        .map(|line| serde_json::from_str(line).expect("a line"))
+        .collect();
+    let right = records
+        .iter()
+        .filter(|record| record["correct"] == true)
+        .count();
+    assert!(right > 10 && right < 110, "{right}");
+    let calibrate = ["calibrate", "--runs", "run.jsonl", "--out", "cal.json"];
+    let said = place.run(&calibrate).ok();
+    let wrong = 100.0 * (1.0 - right as f64 / records.len() as f64);
+    let share = format!("{wrong:.1} % of all answers are wrong");
+    assert!(
+        said.stdout.contains(&share),
+        "{} lacks {share}",
+        said.stdout
+    );
 }

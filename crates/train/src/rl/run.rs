@@ -116,10 +116,16 @@ pub fn run(
     let (decoder, weights) = (&opened.decoder, &opened.weights);
     let tokenizer = Arc::clone(&opened.tokenizer);
     let mut policy = Policy::new(decoder, weights, tokenizer, recipe.writing())?;
-    let held_out = fitting(&mut policy, &job.held_out, "held-out problems", report)?;
+    let held_out = fitting(
+        &mut policy,
+        &job.held_out,
+        "held-out problems",
+        &rewards,
+        report,
+    )?;
     // A problem in both sets would be memorised, and the accuracy would measure memory.
     let problems = apart(&job.problems, &held_out, report);
-    let problems = fitting(&mut policy, &problems, "problems", report)?;
+    let problems = fitting(&mut policy, &problems, "problems", &rewards, report)?;
 
     let folder = job.out.join("work");
     create_folder(&folder)?;
@@ -252,8 +258,12 @@ fn fitting(
     policy: &mut Policy,
     problems: &[Problem],
     what: &str,
+    rewards: &RewardSources<'_>,
     report: &mut dyn FnMut(Event),
 ) -> Result<Vec<Problem>> {
+    let verifier = rewards.verifier.as_deref();
+    let is_verified =
+        |problem: &Problem| verifier.is_some_and(|verifier| verifier.name_for(problem).is_some());
     let kept: Vec<Problem> = problems
         .iter()
         .filter(|problem| policy.generator().prompt(*problem).is_ok())
@@ -270,9 +280,10 @@ fn fitting(
             "no {what} left: give more problems, or shorter ones"
         )));
     }
-    if let Some(open) = kept.iter().find(|problem| problem.answer.is_none()) {
+    let mut open = kept.iter().filter(|problem| problem.answer.is_none());
+    if let Some(open) = open.find(|problem| !is_verified(problem)) {
         return Err(Error::Config(format!(
-            "problem {} has no answer to compare with: give answers for all problems",
+            "problem {} has no answer to compare with: give answers for all problems, or a verifier",
             open.id
         )));
     }
