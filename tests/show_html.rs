@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::run::Place;
+use crate::verifiers::EVEN;
 
 /// A text that would end its script or attribute in a page if it were not escaped.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)><!--<script>\u{202e}\"'&amp;";
@@ -120,6 +121,25 @@ fn a_page_is_one_file_with_every_step_of_every_search() {
     }
     let pruned = page.matches("\"reason\":\"not-chosen\"").count();
     assert!(pruned > 0, "pruned steps say why");
+}
+
+#[test]
+fn a_page_has_the_words_of_the_verifier_and_not_the_reference() {
+    let (page, records) = page(&["--verifier", EVEN]);
+    let run = block(&page, "run");
+    for (at, record) in records.iter().enumerate() {
+        let told = &run["problems"][at];
+        let words = match record["outcome"]["kind"].as_str() {
+            Some("right") => "right",
+            _ => "wrong, 0 of 1: it is odd",
+        };
+        assert_eq!(
+            (&told["verified"], &told["reference"]),
+            (&words.into(), &Value::Null)
+        );
+    }
+    // The list of the page shows one of the two.
+    assert!(page.contains("problem.verified ??"));
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl ModelFacts {
             config: solver.config().clone(),
             names: json!({"generator": name(&models.generator), "prm": prm}),
             has_scorer: solver.has_scorer(),
-            has_open_verifier: solver.has_open_verifier(),
+            has_open_verifier: solver.has_open_verifier() || solver.config().verifier.has_open(),
             has_bundled: solver.has_bundled(),
             has_template: solver.has_chat_template(),
             calls: solver.chat_template().and_then(Form::of_template),

@@ -78,7 +78,8 @@ class Report {
 
   item(problem) {
     const given = problem.answer ?? problem.withheld;
-    const said = given == null ? "" : problem.outcome === "wrong" ? `${given}, it is ${problem.reference}` : given;
+    const right = problem.verified ?? (problem.reference == null ? "wrong" : `it is ${problem.reference}`);
+    const said = given == null ? "" : problem.outcome === "wrong" ? `${given}, ${right}` : given;
     const link = el(
       "a",
       "problem-link",
@@ -146,6 +147,7 @@ class Report {
     line.append(given == null ? `(${problem.finish})` : "answer ", given == null ? "" : el("b", null, given));
     if (problem.guess) line.append(" (a guess: the last number of the text)");
     if (problem.reference != null) line.append(", reference ", el("b", null, problem.reference));
+    if (problem.verified != null) line.append(`, verifier: ${problem.verified}`);
     if (problem.score != null) line.append(`, score ${score3(problem.score)}`);
     if (problem.given) line.append(`, first ${problem.given} step${problem.given === 1 ? "" : "s"} given`);
     if (problem.error) line.append(el("span", "bad", ` ${problem.error}`));

@@ -56,7 +56,11 @@ pub(crate) struct Problem<'a> {
     /// The number of steps at the start of the chosen chain that were given and not sampled.
     #[serde(skip_serializing_if = "is_zero")]
     given: usize,
+    /// The reference answer; `None` if a verifier judges, which need not go by it.
     reference: Option<&'a str>,
+    /// The finding of the verifier about the chosen chain, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<String>,
     outcome: Outcome,
     answer: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -114,7 +118,11 @@ impl<'a> Problem<'a> {
             problem: &record.problem,
             context: &record.context,
             given: record.given,
-            reference: record.reference.as_deref(),
+            reference: record
+                .reference
+                .as_deref()
+                .filter(|_| record.verifier.is_none()),
+            verified: record.outcome.as_ref().map(ToString::to_string),
             outcome: Outcome::of(record),
             answer: record.answer.as_deref(),
             guess: record.guess,

@@ -4,6 +4,7 @@
 //! strategy that asks for them, each chain waits as soon as it is complete.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use super::active::{ActiveProblem, Stage};
 use super::live::Look;
@@ -121,6 +122,14 @@ impl Scheduler<'_, '_> {
         };
         let mut any = false;
         for (batch, outcomes) in verifier.collect(wait) {
+            // A verifier that returns fewer outcomes than it was asked for must not stall a search.
+            let missing = || {
+                Outcome::new(
+                    OutcomeKind::Lost,
+                    "the verifier gave no outcome for this chain",
+                )
+            };
+            let outcomes = outcomes.into_iter().chain(iter::repeat_with(missing));
             // Batches of an earlier run, which ended without them, are ignored.
             match self.unverified.remove(&batch) {
                 None => continue,
@@ -146,7 +155,11 @@ impl Scheduler<'_, '_> {
     }
 }
 
-fn take_outcomes(result: &mut ProblemResult, judged: Vec<usize>, outcomes: Vec<Outcome>) {
+fn take_outcomes(
+    result: &mut ProblemResult,
+    judged: Vec<usize>,
+    outcomes: impl Iterator<Item = Outcome>,
+) {
     for (i, outcome) in judged.into_iter().zip(outcomes) {
         result.lost_verdicts += usize::from(outcome.kind == OutcomeKind::Lost);
         let chain = &mut result.finished[i];

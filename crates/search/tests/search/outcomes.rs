@@ -303,3 +303,50 @@ fn a_strategy_that_asks_sees_the_outcomes_of_any_verifier() {
         assert_eq!(*kind, Some(outcome(text)));
     }
 }
+
+/// Returns an outcome for the first chain of each batch only.
+struct Short(Rules);
+
+impl Verifier for Short {
+    fn name_for(&self, _: &Problem) -> Option<&str> {
+        Some("short")
+    }
+
+    fn is_open(&self, _: &Problem) -> bool {
+        true
+    }
+
+    fn submit(&mut self, batch: BatchId, problem: &Problem, chains: &[WholeChain<'_>]) {
+        self.0.submit(batch, problem, &chains[..1]);
+    }
+
+    fn collect(&mut self, wait: bool) -> Vec<(BatchId, Vec<Outcome>)> {
+        self.0.collect(wait)
+    }
+}
+
+#[test]
+fn a_verifier_that_leaves_chains_out_loses_their_outcomes_and_stalls_nothing() {
+    let mut scripts = Scripted::random();
+    let mut models = scripts.models();
+    let mut short = Short(Rules::new(true));
+    models.verifier = Some(&mut short);
+    let config = SearchConfig {
+        outcome_scores: true,
+        ..best_of(8)
+    };
+    let (mut missing, mut lost) = (0, 0);
+    run(models, &config, problems(12), &mut |_| (), &mut |result| {
+        let outcomes = result
+            .finished
+            .iter()
+            .filter_map(|chain| chain.outcome.as_ref());
+        missing += outcomes
+            .filter(|outcome| outcome.reason.contains("no outcome"))
+            .count();
+        lost += result.lost_verdicts;
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(missing > 0 && lost >= missing, "{missing} {lost}");
+}
