@@ -34,6 +34,7 @@ mod built_in {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::verifiers::EVEN;
 
     const GENERATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/abacus/generator");
 
@@ -580,12 +581,6 @@ mod built_in {
             .assert_refused("train rl", &["--refresh-prm", "--prm DIR"]);
     }
 
-    /// Calls every chain wrong.
-    const WRONG: &str = r#"while IFS= read -r line; do
-        id=$(printf '%s' "$line" | sed 's/^{"id":\([0-9]*\).*/\1/')
-        printf '{"id":%s,"verdict":"wrong"}\n' "$id"
-    done"#;
-
     #[test]
     fn a_verifier_rewards_chains_and_needs_no_references() {
         let place = Place::new();
@@ -622,7 +617,7 @@ mod built_in {
             "1",
         ];
         let one = [&few[..], &["--updates", "1", "--held-out", "0.3"]].concat();
-        rl(&[&one[..], &["--verifier", WRONG]].concat()).ok();
+        rl(&[&one[..], &["--verifier", EVEN]].concat()).ok();
         let log = std::fs::read_to_string(place.path("o/work/log.jsonl")).expect("a log");
         let rows = log
             .lines()
@@ -638,7 +633,7 @@ mod built_in {
             .flatten()
             .collect();
         assert!(
-            rates.len() >= 3 && rates.iter().all(|&rate| rate == 0.0),
+            rates.len() >= 3 && rates.iter().all(|&rate| rate > 0.0 && rate < 1.0),
             "{log}"
         );
         let other = rl(&[&one[..], &["--resume", "--verifier", "exit 3"]].concat());

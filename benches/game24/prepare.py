@@ -62,7 +62,7 @@ def main():
     learnt = [numbers for numbers in games.values() if tuple(sorted(numbers)) not in held]
     unsolvable = sorted(set(itertools.combinations_with_replacement(range(1, 14), 4)) - {tuple(sorted(g)) for g in games.values()})
 
-    # Of nine traces seven are right, one is wrong, and one is of a game without a solution.
+    # Seven of nine traces are right, one is wrong, and one is of a game without a solution.
     kinds = [(learnt, True)] * 7 + [(learnt, False), (unsolvable, False)]
     traces = set()
     while len(traces) < args.traces:

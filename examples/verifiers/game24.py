@@ -12,7 +12,7 @@ import re
 import sys
 from fractions import Fraction
 
-NUMBER = r"-?\d+(?:/\d+)?"
+NUMBER = r"-?\d+(?:/[1-9]\d*)?"
 STEP = re.compile(rf"({NUMBER}) ([-+*/]) ({NUMBER}) = ({NUMBER}) \(left: ({NUMBER}(?: {NUMBER})*)\)")
 
 
@@ -39,22 +39,30 @@ def fault(problem, steps, whole=True):
         left = sorted([*rest, value])
         if sorted(Fraction(number) for number in found[5].split()) != left:
             return f"step {at}: left are {' '.join(map(str, left))}"
+    told = re.findall(NUMBER, steps[-1]) if len(moves) < len(steps) else []
     if not whole and moves is steps:
         return None
     if len(left) > 1:
         return f"{len(left)} numbers are left"
-    return None if left == [24] else f"it makes {left[0]}"
+    if told and Fraction(told[-1]) != left[0]:
+        return f"left is {left[0]}, not {told[-1]}"
+    return None if left == [24] or not whole else f"it makes {left[0]}"
 
 
-for line in sys.stdin:
-    request = json.loads(line)
-    answer = {"id": request["id"]}
-    try:
-        whole = request.get("kind") == "outcome"
-        reason = fault(request["problem"], request["steps"], whole)
-        right, wrong = ("right", "wrong") if whole else ("pass", "fail")
-        answer |= {"verdict": wrong, "reason": reason} if reason else {"verdict": right}
-    except (IndexError, ValueError) as error:
-        cannot_tell = "unknown" if request.get("kind") == "outcome" else "abstain"
-        answer |= {"verdict": cannot_tell, "reason": f"not a Game of 24: {error}"}
-    print(json.dumps(answer), flush=True)
+def main():
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = {"id": request["id"]}
+        try:
+            whole = request.get("kind") == "outcome"
+            reason = fault(request["problem"], request["steps"], whole)
+            right, wrong = ("right", "wrong") if whole else ("pass", "fail")
+            answer |= {"verdict": wrong, "reason": reason} if reason else {"verdict": right}
+        except (ArithmeticError, IndexError, ValueError) as error:
+            cannot_tell = "unknown" if request.get("kind") == "outcome" else "abstain"
+            answer |= {"verdict": cannot_tell, "reason": f"not a Game of 24: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,8 @@ import sys
 
 
 def verdict(problem, answer):
+    if ":" not in problem:
+        return {"verdict": "unknown", "reason": "not a row of a Sudoku"}
     given, row = re.findall(r"[1-9_]", problem.split(":")[1]), re.findall(r"[1-9]", answer or "")
     if any(digit not in ("_", put) for digit, put in zip(given, row)):
         return {"verdict": "wrong", "reason": "a given digit was changed"}

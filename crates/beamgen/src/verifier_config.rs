@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use beamgen_checkers::{ExternalConfig, LEAN, LeanConfig, MATH, VERIFIERS, Verifiers};
 use beamgen_launcher::Launcher;
+use beamgen_search::Problem;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -59,6 +60,12 @@ impl VerifierConfig {
     #[must_use]
     pub fn is_math(&self) -> bool {
         self.run == MATH && self.others.is_empty() && !self.has_lean()
+    }
+
+    /// Whether a verifier other than the comparison with the reference judges this problem.
+    #[must_use]
+    pub fn judges(&self, problem: &Problem) -> bool {
+        problem.verifier.as_deref().unwrap_or(&self.run) != MATH
     }
 
     /// Returns the names that a problem may choose from.

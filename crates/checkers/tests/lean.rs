@@ -37,6 +37,8 @@ fn result(snippet: &Value) -> Option<Value> {
             json!({"sorries": [{"pos": {"line": 3, "column": 1}}], "env": 0}),
             Value::Null,
         )
+    } else if code.contains("apply?") {
+        (message("warning", "declaration uses 'sorry'"), Value::Null)
     } else if code.contains("decide") {
         (
             Value::Null,
@@ -162,6 +164,7 @@ fn every_answer_of_the_server_has_its_outcome() {
         "rfl",
         "ring",
         "nlinarith",
+        "apply?",
         "decide",
         "omega",
         "exact?",
@@ -173,6 +176,7 @@ fn every_answer_of_the_server_has_its_outcome() {
         "right",
         "right",
         "wrong: line 7: unsolved goals",
+        "wrong: the proof has a sorry",
         "wrong: the proof has a sorry",
         "cannot tell: Lean: Lean REPL command timed out in 30 seconds",
         "lost: Lean: the REPL ended",
@@ -188,7 +192,7 @@ fn every_answer_of_the_server_has_its_outcome() {
             .map(|body| body["snippets"].as_array().unwrap().len())
             .sum()
     };
-    assert_eq!(asked(&seen), 8);
+    assert_eq!(asked(&seen), 9);
     // The imports are those of the problem, and the chain's text around the code is left out.
     let first = seen.bodies.lock().unwrap()[0].clone();
     let code = first["snippets"][0]["code"].as_str().unwrap().to_owned();
@@ -209,7 +213,7 @@ fn every_answer_of_the_server_has_its_outcome() {
     );
     // Only chains without an outcome are sent again.
     assert_eq!(outcomes(&mut verifier, 2, &problem(), &texts), expected);
-    assert_eq!(asked(&seen), 11);
+    assert_eq!(asked(&seen), 12);
 }
 
 #[test]
@@ -233,6 +237,22 @@ fn chains_that_cannot_prove_the_theorem_are_not_sent() {
             "wrong: the code has \"axiom\"",
             states
         ]
+    );
+    let fooled = [
+        "```lean4\ntheorem two (x : Nat) : x + 0 = x ∨ True := Or.inr trivial\n```",
+        "```lean4\n/- theorem two (x : Nat) : x + 0 = x := -/ example : True := trivial\n```",
+        "```lean4\n-- theorem two (x : Nat) : x + 0 = x :=\nexample : True := trivial\n```",
+    ];
+    assert_eq!(outcomes(&mut verifier, 3, &problem(), &fooled), [states; 3]);
+    let text =
+        "```lean\nlemma one : 1 = 1 := rfl\ntheorem t : (let x := 5; x) = 6 := by sorry\n```";
+    let restated = [
+        "```lean\nlemma one : 1 = 1 := rfl\n```",
+        "```lean\ntheorem t : (let x := 5; x) = 5 := rfl\n```",
+    ];
+    assert_eq!(
+        outcomes(&mut verifier, 4, &Problem::from(text), &restated),
+        [states; 2]
     );
     let plain = Problem::from("What is 2 + 2?");
     let unknown = "cannot tell: the problem has no block of Lean code with a theorem";

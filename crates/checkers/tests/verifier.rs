@@ -236,7 +236,7 @@ fn the_example_for_the_game_of_24_finds_every_fault() {
         "4 * 6 = 24 (left: 24)\n",
     ];
     let slip = "4 * 4 = 18 (left: 10 18)\n";
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 11] = [
         (&[first, second, third, told], "right"),
         (&[first, second, third], "right"),
         (&[first, second, told], "wrong: 2 numbers are left"),
@@ -250,8 +250,16 @@ fn the_example_for_the_game_of_24_finds_every_fault() {
             "wrong: step 2: left are 4 6",
         ),
         (
-            &[first, second, "4 + 6 = 10 (left: 10)", told],
+            &[first, second, "4 + 6 = 10 (left: 10)", "The answer is 10."],
             "wrong: it makes 10",
+        ),
+        (
+            &[first, second, third, "The answer is 7."],
+            "wrong: left is 24, not 7",
+        ),
+        (
+            &["4 / 1/0 = 4 (left: 4 9 10)", told],
+            "wrong: step 1 is not a step of the game",
         ),
         (
             &["I think so.", told],

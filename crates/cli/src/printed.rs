@@ -220,8 +220,8 @@ impl Graded {
         self.too_long += usize::from(record.is_too_long());
         self.memory_limited += usize::from(record.lost_to_memory > 0);
         self.checker_limited += usize::from(record.lost_verdicts > 0);
-        self.verified_early += usize::from(record.spared_chains > 0);
-        self.spared_chains += record.spared_chains;
+        self.verified_early += usize::from(record.spared_chains.is_some());
+        self.spared_chains += record.spared_chains.unwrap_or(0);
         self.graded += usize::from(record.correct.is_some());
         if let Some(correct) = record.correct {
             self.by_id.insert(record.id.clone(), correct);

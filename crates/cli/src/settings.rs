@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::slice::from_ref;
 
-use beamgen::checkers::MATH;
 use beamgen::eval::Problems;
 use beamgen::launcher::Launcher;
 use beamgen::models::Prepared;
@@ -64,10 +63,9 @@ pub(crate) fn require_outcomes(
     count: usize,
     verifier: &VerifierConfig,
 ) -> Result<(), Failure> {
-    if verifier.run == MATH {
-        problems.require_answers(count)?;
-    }
-    Ok(())
+    let known: Vec<&str> = verifier.names().collect();
+    problems.check_verifiers(count, &known)?;
+    Ok(problems.require_outcomes(count, |problem| verifier.judges(problem))?)
 }
 
 /// Refuses a verifier in the settings of `command`, which compares answers with references.

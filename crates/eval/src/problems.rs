@@ -218,8 +218,21 @@ impl Problems {
     /// # Errors
     /// [`ProblemsError`] has the line of the first problem without an answer.
     pub fn require_answers(&self, count: usize) -> Result<(), ProblemsError> {
+        self.require_outcomes(count, |_| false)
+    }
+
+    /// Checks that each of the first `count` problems has a reference answer, or is judged by a verifier that needs
+    /// none, as `is_verified` says.
+    ///
+    /// # Errors
+    /// [`ProblemsError`] has the line of the first problem of which nothing tells whether an answer is right.
+    pub fn require_outcomes(
+        &self,
+        count: usize,
+        is_verified: impl Fn(&Problem) -> bool,
+    ) -> Result<(), ProblemsError> {
         let mut problems = self.problems.iter().take(count);
-        match problems.position(|problem| problem.answer.is_none()) {
+        match problems.position(|problem| problem.answer.is_none() && !is_verified(problem)) {
             None => Ok(()),
             Some(index) => Err(at(&self.source, self.lines[index], LineFault::NoAnswer)),
         }

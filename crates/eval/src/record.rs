@@ -70,9 +70,10 @@ pub struct Record {
     /// The number of verdicts lost because a checker's program failed. With these verdicts the result may differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_verdicts: usize,
-    /// The number of chains that were still growing when the search stopped at a chain that the verifier called right.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub spared_chains: usize,
+    /// The number of chains that were still growing when the search stopped at a chain that the verifier called right;
+    /// `None` if it did not stop there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spared_chains: Option<usize>,
     /// The answers that took part in the choice with their votes, the chosen one first.
     #[serde(default)]
     pub answers: Vec<AnswerVotes>,
@@ -390,7 +391,7 @@ mod tests {
             stopped: None,
             lost_to_memory: 0,
             lost_verdicts: 0,
-            spared_chains: 0,
+            spared_chains: None,
             ledger: Ledger {
                 generated_tokens: 12,
                 ..Ledger::default()

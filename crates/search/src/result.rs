@@ -62,9 +62,9 @@ pub struct ProblemResult {
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost_verdicts: usize,
     /// The number of chains that were still growing when the search stopped at a chain that the
-    /// verifier called right.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub spared_chains: usize,
+    /// verifier called right; `None` if it did not stop there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spared_chains: Option<usize>,
     /// The cost of this problem's search; shared passes and calls are split among the problems in
     /// them.
     pub ledger: Ledger,

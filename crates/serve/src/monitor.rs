@@ -92,6 +92,7 @@ impl Monitor {
         (search.beam, search.rollouts) = (None, None);
         (search.threshold, search.confidence, search.sure_score) = (0.0, 0.0, 0.0);
         (search.early_rejection, search.speculate) = (0, false);
+        (search.outcome_scores, search.stop_when_verified) = (false, false);
         Some(Request::new(request.problem.clone(), settings))
     }
 

@@ -168,8 +168,8 @@ class Result:
     """The reason why the problem could not be solved. ``Solver.solve`` raises an exception instead."""
     lost_to_memory: int = optional(0)
     lost_verdicts: int = optional(0)
-    spared_chains: int = optional(0)
-    """The chains that a stop at a verified chain (``stop_when_verified``) left unfinished."""
+    spared_chains: int | None = optional(None)
+    """The chains that a stop at a verified chain (``stop_when_verified``) left unfinished; ``None`` without a stop."""
     answers: list[Answer]
     """The chosen answer, and then the other answers by falling votes."""
     ledger: Ledger

@@ -37,8 +37,9 @@ const OVERHEAD: Duration = Duration::from_secs(10);
 const LARGEST_ANSWER: u64 = 64 << 20;
 
 /// Words that let Lean accept what is not proved.
-const UNPROVED: [&str; 6] = [
+const UNPROVED: [&str; 7] = [
     "sorry",
+    "sorryAx",
     "admit",
     "axiom",
     "unsafe",
@@ -179,22 +180,24 @@ impl Verifier for LeanVerifier {
 struct Statement {
     /// The lines before the theorem, such as imports.
     header: String,
-    /// The statement up to `:=`, with single spaces.
+    /// The statement up to the `:=` before its proof, with single spaces.
     theorem: String,
 }
 
 impl Statement {
     fn of(problem: &str) -> Option<Self> {
         let block = last_block(problem)?;
+        // The lemmas before the last one belong to the header. A statement may have a `:=` of its
+        // own.
         let at = ["theorem ", "lemma ", "example "]
             .into_iter()
-            .filter_map(|word| start_of_line(block, word))
-            .min()?;
+            .filter_map(|word| last_at_line(block, word))
+            .max()?;
         let theorem = &block[at..];
-        let theorem = &theorem[..theorem.find(":=")?];
+        let theorem = &theorem[..theorem.rfind(":=")? + ":=".len()];
         Some(Self {
             header: block[..at].to_owned(),
-            theorem: spaced(theorem),
+            theorem: spaced(&without_comments(theorem)),
         })
     }
 
@@ -203,7 +206,7 @@ impl Statement {
     fn proof(&self, text: &str) -> Result<String, Outcome> {
         let wrong = |reason: String| Err(Outcome::new(OutcomeKind::Wrong, reason));
         let code = last_block(text).unwrap_or(text).trim();
-        if !spaced(code).contains(&self.theorem) {
+        if !spaced(&without_comments(code)).contains(&self.theorem) {
             return wrong("the code does not state the problem's theorem".to_owned());
         }
         let words: Vec<&str> = code
@@ -228,15 +231,35 @@ fn last_block(text: &str) -> Option<&str> {
     Some(&block[..block.find("```").unwrap_or(block.len())])
 }
 
-fn start_of_line(text: &str, word: &str) -> Option<usize> {
-    if text.starts_with(word) {
-        return Some(0);
-    }
-    Some(text.find(&format!("\n{word}"))? + 1)
+/// Returns the start of the last line that begins with `word`.
+fn last_at_line(text: &str, word: &str) -> Option<usize> {
+    let later = text.rfind(&format!("\n{word}")).map(|at| at + 1);
+    later.or_else(|| text.starts_with(word).then_some(0))
 }
 
+/// Returns the text with single spaces, also around `:=`.
 fn spaced(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let apart = text.replace(":=", " := ");
+    apart.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the code without its comments: `--` to the end of the line, and `/- -/`, which nest.
+fn without_comments(code: &str) -> String {
+    let (mut out, mut depth, mut rest) = (String::new(), 0_usize, code);
+    while let Some(next) = rest.chars().next() {
+        let mut length = next.len_utf8();
+        if rest.starts_with("/-") {
+            (depth, length) = (depth + 1, 2);
+        } else if depth > 0 && rest.starts_with("-/") {
+            (depth, length) = (depth - 1, 2);
+        } else if depth == 0 && rest.starts_with("--") {
+            length = rest.find('\n').unwrap_or(rest.len());
+        } else if depth == 0 {
+            out.push(next);
+        }
+        rest = &rest[length..];
+    }
+    out
 }
 
 /// Requests to the server.
@@ -432,7 +455,14 @@ fn outcome_of(result: &Value) -> Outcome {
         let first = said.lines().next().unwrap_or_default();
         return Outcome::new(OutcomeKind::Wrong, format!("line {line}: {first}"));
     }
-    let sorries = response["sorries"].as_array().map_or(0, Vec::len);
+    // Lean accepts a proof by `sorry`, however it is written, with a warning.
+    let mut messages = response["messages"].as_array().into_iter().flatten();
+    let warns = |message: &Value| {
+        let said = message["data"].as_str().unwrap_or_default();
+        said.contains("declaration uses") && said.contains("sorry")
+    };
+    let sorries =
+        usize::from(messages.any(warns)) + response["sorries"].as_array().map_or(0, Vec::len);
     if sorries > 0 {
         return Outcome::new(OutcomeKind::Wrong, "the proof has a sorry");
     }

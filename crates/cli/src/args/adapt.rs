@@ -78,11 +78,14 @@ pub(crate) struct RefreshFlags {
 #[derive(Args, Debug, Clone)]
 pub(crate) struct VerifierFlags {
     /// Judge whole chains by a command that reads and writes JSON lines, as in `beamgen solve` [default: math]
-    #[arg(long = "verifier", value_name = "math|CMD")]
+    #[arg(long = "verifier", value_name = "math|lean|CMD")]
     pub run: Option<String>,
     /// Keep the reference answer and the tests from the verifier
     #[arg(long = "verifier-open", requires = "run")]
     pub open: bool,
+    /// Address of the Kimina server that the verifier lean asks [default: http://127.0.0.1:8000]
+    #[arg(long)]
+    pub lean_url: Option<String>,
     /// Seconds after which a verifier command that does not answer is killed [default: 10]
     #[arg(long = "verifier-timeout", value_name = "SECONDS", requires = "run")]
     pub timeout: Option<f64>,
@@ -99,6 +102,9 @@ impl VerifierFlags {
         if self.open {
             typed.push("--verifier-open".to_owned());
         }
+        if let Some(url) = &self.lean_url {
+            typed.extend(["--lean-url".to_owned(), url.clone()]);
+        }
         if let Some(timeout) = self.timeout {
             typed.extend(["--verifier-timeout".to_owned(), timeout.to_string()]);
         }
@@ -111,6 +117,7 @@ impl VerifierFlags {
         VerifierConfig {
             run: self.run.clone().unwrap_or(usual.run),
             open: self.open,
+            lean_url: self.lean_url.clone(),
             timeout: self.timeout.unwrap_or(usual.timeout),
             ..usual
         }

@@ -19,6 +19,7 @@ use super::numbers::{not_negative, recipe_of, share};
 use super::{checkpoint, failure, refresh};
 use crate::args::RlArgs;
 use crate::failure::{Failure, refuse};
+use crate::lost;
 use crate::output;
 use crate::peak_memory;
 use crate::printable;
@@ -39,7 +40,7 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
     }
     let mut scorer = scorer(args, recipe.reward, &problems)?;
     let verifier = args.refresh.verifier.config();
-    let mut verifier = if verifier.run == MATH {
+    let mut verifier = if verifier.is_math() {
         None
     } else {
         Some(verifier.open(&Launcher::this_program())?)
@@ -67,6 +68,8 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
         };
         run(&job, rewards, &mut |event| display.show(&event)).map_err(failure)?
     };
+    let lost = verifier.iter().flat_map(|verifier| verifier.lost());
+    lost::tell(lost.map(|(name, lost)| (name.as_str(), lost.get())));
     if let Some(peak) = peak_memory::mib() {
         output::note(format_args!("  at most {peak:.0} MiB of memory"));
     }
@@ -130,14 +133,20 @@ fn recipe(args: &RlArgs) -> Result<Recipe, Failure> {
         reward,
         credit: args.credit.parse::<Credit>().map_err(failure)?,
         prm: reward.scores().then(|| named(args)),
-        verifier: args.refresh.verifier.run.as_ref().map(|run| {
-            let open = if args.refresh.verifier.open {
-                "open: "
-            } else {
-                ""
-            };
-            format!("{open}{run}")
-        }),
+        verifier: args
+            .refresh
+            .verifier
+            .run
+            .as_ref()
+            .filter(|run| *run != MATH)
+            .map(|run| {
+                let open = if args.refresh.verifier.open {
+                    "open: "
+                } else {
+                    ""
+                };
+                format!("{open}{run}")
+            }),
         prm_weight: not_negative("--prm-weight", args.prm_weight)?,
         refresh: args.refresh_prm,
         rollouts: args.rollouts,

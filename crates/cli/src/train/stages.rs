@@ -77,6 +77,9 @@ impl Stages {
                 let mut line = json!({
                     "id": problem.id, "problem": problem.with_context(), "answer": problem.answer,
                 });
+                if let Some(verifier) = &problem.verifier {
+                    line["verifier"] = json!(verifier);
+                }
                 if let Some(tests) = &problem.tests {
                     line["tests"] = tests.clone();
                 }

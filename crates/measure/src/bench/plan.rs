@@ -70,13 +70,13 @@ impl Plan {
         serde_json::to_value(&self.outline).map_err(|error| {
             Error::Data(format!("{error}: give models and files names of UTF-8"))
         })?;
-        let mut cells = self.outline.cells.iter();
-        // A verifier needs no reference answers.
-        if cells.all(|cell| cell.config.verifier.run != beamgen::checkers::MATH) {
-            return Ok(());
-        }
+        let cells = &self.outline.cells;
         for (problems, set) in self.problems.iter().zip(&self.outline.sets) {
-            let checked = problems.require_answers(set.ids.len());
+            let checked = problems.require_outcomes(set.ids.len(), |problem| {
+                cells
+                    .iter()
+                    .all(|cell| cell.config.verifier.judges(problem))
+            });
             checked.map_err(beamgen::Error::from)?;
         }
         Ok(())
@@ -130,7 +130,9 @@ pub fn crossed(
 /// Removes the scorer from the settings of a search that only samples or votes, so that scores are not part of its
 /// cost.
 pub fn unscored_unless_needed(config: &mut Config) {
-    if config.search.needs_scorer().is_none() {
+    // Where outcomes score chains, the scorer judges those that the verifier cannot.
+    let falls_back = config.search.scores_outcomes() && config.search.uses_scores();
+    if config.search.needs_scorer().is_none() && !falls_back {
         config.models.scorer = ScorerKind::None;
     }
 }

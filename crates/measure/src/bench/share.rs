@@ -64,8 +64,11 @@ pub(super) fn executions(cells: &[Cell]) -> Vec<Execution> {
 fn covers(run: &Config, cell: &Config) -> bool {
     let mut unscored = run.clone();
     unscored.models.scorer = ScorerKind::None;
+    // A choice by outcomes is made in the search only.
+    let sees_outcomes = run.search.scores_outcomes() || cell.search.scores_outcomes();
     is_plain(run)
         && is_plain(cell)
+        && !sees_outcomes
         // The second condition is for a cell without scores, which may ignore those of the search.
         && (sampling(cell) == sampling(run) || sampling(cell) == sampling(&unscored))
 }

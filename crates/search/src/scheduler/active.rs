@@ -59,8 +59,8 @@ pub(super) struct Outcome {
     pub lost_verdicts: usize,
     /// The reason why the search ended before its strategy was done.
     pub stopped: Option<Stopped>,
-    /// The number of chains that a stop at a verified chain left unfinished.
-    pub spared_chains: usize,
+    /// The number of chains that a stop at a verified chain left unfinished; `None` without a stop.
+    pub spared_chains: Option<usize>,
     /// The reason why the problem failed.
     pub error: Option<String>,
 }

@@ -4,6 +4,7 @@ use super::Context;
 use super::active::ActiveProblem;
 use crate::choose::{Answer, Answers, FinishedChain};
 use crate::config::SearchConfig;
+use crate::outcome::Outcome;
 use crate::result::{ProblemResult, answer_votes, choose_capped};
 use crate::strategy::Strategy;
 use crate::tree::{ChainTree, NodeId};
@@ -23,7 +24,7 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
         is_verified,
     };
     let finished = finished_chains(&tree, &*problem.policy.strategy, config, &finder);
-    let answering = choose_capped(&finished, config.choosing(), config.votes());
+    let answering = chosen(&finished, config);
     let shown = answering.or_else(|| best_without_answer(&finished));
     let chain = shown.map(|i| &finished[i]);
     let score = chain.and_then(|chain| chain.score);
@@ -56,6 +57,22 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
         tree,
         finished,
     }
+}
+
+/// Returns the chain whose answer is chosen. Where outcomes score chains, right ones are preferred,
+/// whatever the votes.
+fn chosen(finished: &[FinishedChain], config: &SearchConfig) -> Option<usize> {
+    let choose =
+        |chains: &[FinishedChain]| choose_capped(chains, config.choosing(), config.votes());
+    if config.scores_outcomes() {
+        let is_right = |&at: &usize| finished[at].outcome.as_ref().is_some_and(Outcome::is_right);
+        let right: Vec<usize> = (0..finished.len()).filter(is_right).collect();
+        let chains: Vec<FinishedChain> = right.iter().map(|&at| finished[at].clone()).collect();
+        if let Some(at) = choose(&chains) {
+            return Some(right[at]);
+        }
+    }
+    choose(finished)
 }
 
 /// Finds the answer of a complete chain.
@@ -95,8 +112,10 @@ fn finished_chains(
             Some(FinishedChain {
                 node,
                 finish,
-                score: strategy
-                    .chain_score(tree, node)
+                score: content
+                    .rating
+                    .filter(|_| config.scores_outcomes() && content.outcome.is_some())
+                    .or_else(|| strategy.chain_score(tree, node))
                     .or_else(|| tree.chain_score(node, config.aggregation)),
                 logprob: tree.logprob(node),
                 copies: content.copies,

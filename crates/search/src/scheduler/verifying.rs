@@ -10,14 +10,15 @@ use super::active::{ActiveProblem, Stage};
 use super::live::Look;
 use super::scoring::next_batch;
 use super::{Context, Scheduler};
+use crate::event::ChainEvent;
 use crate::outcome::{Outcome, OutcomeKind};
 use crate::result::ProblemResult;
 use crate::scorer::BatchId;
 use crate::tree::{ChainTree, NodeId, State};
 use crate::verifier::WholeChain;
 
-/// The most batches that wait for outcomes when a search is done. With more of them the run waits
-/// for the verifier, so that the trees of results do not fill the memory.
+/// The most results that wait for outcomes. With more of them the run waits for the verifier, so
+/// that their trees do not fill the memory.
 const MOST_WAITING: usize = 256;
 
 /// The batches that the verifier has not answered yet.
@@ -73,7 +74,12 @@ impl Scheduler<'_, '_> {
         verifier.submit(batch, &result.problem, &chains);
         let waits = Waits::Result(Box::new(result), judged);
         self.unverified.insert(batch, waits);
-        while self.unverified.len() > MOST_WAITING && !self.stopped {
+        let results = |waiting: &Waiting| {
+            let all = waiting.values();
+            all.filter(|waits| matches!(waits, Waits::Result(..)))
+                .count()
+        };
+        while results(&self.unverified) > MOST_WAITING && !self.stopped {
             self.collect_outcomes(true);
         }
     }
@@ -183,6 +189,9 @@ impl ActiveProblem {
         self.tree.node_mut(end).outcome = Some(outcome);
         let score = self.outcome_score(end);
         self.tree.node_mut(end).rating = score;
+        if let Some(score) = score {
+            self.notify(end, ChainEvent::Scored(score), cx);
+        }
         self.advance_verified(end, cx);
     }
 
@@ -201,7 +210,9 @@ impl ActiveProblem {
     pub(super) fn stop_verified(&mut self, cx: &mut Context<'_, '_>) {
         let growing = |state| matches!(state, State::Open | State::Paused | State::Growing);
         let nodes = self.tree.nodes().filter(|(_, node)| growing(node.state));
-        self.outcome.spared_chains = nodes.map(|(_, node)| node.copies).sum();
+        let growing: usize = nodes.map(|(_, node)| node.copies).sum();
+        // A tree search keeps more open ends than it would continue.
+        self.outcome.spared_chains = Some(growing.min(self.config().chains()));
         self.conclude(cx);
     }
 }

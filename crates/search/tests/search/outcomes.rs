@@ -97,10 +97,6 @@ fn an_open_verifier_decides_the_score_of_complete_chains_in_every_strategy() {
             for chain in result.finished.iter().filter(|c| c.finish.is_complete()) {
                 let kind = outcome(&text(&result.tree, chain.node));
                 assert_eq!(chain.outcome.as_ref().map(|o| o.kind), Some(kind));
-                if config.strategy == StrategyKind::DEEPCONF {
-                    // Its scores are confidences, which it sets itself.
-                    continue;
-                }
                 match kind {
                     OutcomeKind::Right => assert_eq!(chain.score, Some(1.0)),
                     OutcomeKind::Wrong => assert_eq!(chain.score, Some(0.0)),
@@ -164,6 +160,16 @@ fn a_search_stops_at_the_end_of_the_round_in_which_a_chain_is_right() {
                 ends.map(|c| text(&result.tree, c.node)).collect()
             };
             let is_right = |text: &String| outcome(text) == OutcomeKind::Right;
+            let right = result
+                .finished
+                .iter()
+                .any(|chain| chain.outcome.as_ref().is_some_and(Outcome::is_right));
+            assert_eq!(result.spared_chains.is_some(), right);
+            if right && result.answer.is_some() {
+                // Whatever the votes and the rule of the choice.
+                let chosen = result.chosen_chain().unwrap();
+                assert!(chosen.outcome.as_ref().is_some_and(Outcome::is_right));
+            }
             let (stopped, whole_ends) = (complete(result), complete(whole));
             assert!(stopped.iter().all(|text| sampled.contains(text)));
             assert!(stopped.iter().any(is_right) || !whole_ends.iter().any(is_right));
@@ -178,7 +184,7 @@ fn a_search_stops_at_the_end_of_the_round_in_which_a_chain_is_right() {
                     assert_eq!(node.round, last);
                 }
             }
-            spared += result.spared_chains;
+            spared += result.spared_chains.unwrap_or(0);
         }
         let alone = SearchConfig {
             in_flight: 1,
