@@ -83,8 +83,8 @@ pub(crate) struct VerifierFlags {
     /// Keep the reference answer and the tests from the verifier
     #[arg(long = "verifier-open", requires = "run")]
     pub open: bool,
-    /// Address of the Kimina server that the verifier lean asks [default: http://127.0.0.1:8000]
-    #[arg(long)]
+    /// Address of the Kimina server that the verifier lean asks [default: port 8000 here]
+    #[arg(long, value_name = "URL")]
     pub lean_url: Option<String>,
     /// Seconds after which a verifier command that does not answer is killed [default: 10]
     #[arg(long = "verifier-timeout", value_name = "SECONDS", requires = "run")]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use beamgen::checkers::MATH;
+use beamgen::checkers::{MATH, Verifiers};
 use beamgen::eval::Problems;
 use beamgen::eval::metrics::wilson;
 use beamgen::generator::GeneratorConfig;
@@ -68,7 +68,7 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
         };
         run(&job, rewards, &mut |event| display.show(&event)).map_err(failure)?
     };
-    let lost = verifier.iter().flat_map(|verifier| verifier.lost());
+    let lost = verifier.iter().flat_map(Verifiers::lost);
     lost::tell(lost.map(|(name, lost)| (name.as_str(), lost.get())));
     if let Some(peak) = peak_memory::mib() {
         output::note(format_args!("  at most {peak:.0} MiB of memory"));
