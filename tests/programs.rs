@@ -166,21 +166,16 @@ fn the_sandbox_is_a_command_with_the_exit_code_of_its_program() {
     );
     run(&["--cpu", "0", "--", "true"]).assert_refused("no time", &["--cpu"]);
     run(&["--wall", "3"]).assert_refused("no program", &["PROGRAM"]);
-    // Either everything holds, or nothing is started.
-    let full = run(&[
-        "--show-layers",
-        "--",
-        "sh",
-        "-c",
-        "cat /etc/passwd || echo hidden",
-    ]);
-    match full.code {
-        Some(0) => assert_eq!(full.stdout, "hidden\n"),
-        code => assert_eq!(
-            (code, full.stdout.as_str()),
-            (Some(125), ""),
+    // Only Linux has what a sandbox needs.
+    if cfg!(target_os = "linux") {
+        let reads = ["--show-layers", "--", "cat", "/etc/passwd"];
+        let full = run(&reads);
+        assert_eq!(
+            (full.code, full.stdout.as_str()),
+            (Some(1), ""),
             "{}",
             full.stderr
-        ),
+        );
+        assert!(full.stderr.contains("layers: "), "{}", full.stderr);
     }
 }

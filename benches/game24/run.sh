@@ -45,8 +45,10 @@ done
 
 # The final rows. The paths in the settings are those of this folder.
 for bench in test $([ "$MORE" = 1 ] && echo more); do
-  seeds=$([ "$bench" = test ] && echo "$SEEDS" || echo 1)
+  seeds=1
+  if [ "$bench" = test ]; then seeds=$SEEDS; fi
   sed "s|^seeds = .*|seeds = $seeds|; s|PYTHON|$python|; s|HERE|$here|" "$here/$bench.toml" > "$bench.toml"
   stage "$bench" "$beamgen" bench --config "$bench.toml" --temperature "$TEMPERATURE" "${chains[@]}" "${verifier[@]}" --limit "$LIMIT" --out "$bench" $(goes_on "$bench")
 done
-stage table "$python" "$here/table.py" "$here/../../../shared/data/game24_published.json" test $([ "$MORE" = 1 ] && echo more)
+# The published rows lie next to the games.
+stage table "$python" "$here/table.py" "$(dirname "$games")/game24_published.json" test $([ "$MORE" = 1 ] && echo more)

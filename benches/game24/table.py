@@ -14,7 +14,8 @@ def percent(share):
 
 
 def main(published, *benches):
-    published = json.loads(pathlib.Path(published).read_text(encoding="utf-8"))
+    path = pathlib.Path(published)
+    published = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": {}, "paper": {}}
     print("| row | chosen answer | 95 % interval | any end | tokens a game | TFLOPs a game | seconds a game |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for bench in benches:

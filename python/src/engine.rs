@@ -56,7 +56,8 @@ impl Engine {
 #[pymethods]
 impl Engine {
     /// Loads the models. `generator` and `scorer` are called with id, text and answer of a problem and
-    /// the steps so far, the generator with a seed, too; `verifier` with the JSON of a chain; `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
+    /// the steps so far, the generator with a seed, too; `verifier` with the JSON of a chain;
+    /// `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
     /// that starts checkers' programs; where it is empty, the program `beamgen-launcher` does.
     #[new]
     fn new(

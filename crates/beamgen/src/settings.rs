@@ -339,14 +339,15 @@ pub static SETTINGS: &[Setting] = table! {
     "require_sound" "" "" Switch "" "" "checkers.require_sound" Solver Soundness Long;
     /// Rule that decides whether a chain is right: math, lean, or a shell command that speaks JSON lines
     ///
-    /// math compares the answer with the reference. lean checks proofs in Lean 4 on a Kimina server. A command gets each finished chain, with the
-    /// reference and the tests of its problem, and says right, wrong or unknown
+    /// math compares the answer with the reference. lean checks proofs in Lean 4 on a Kimina
+    /// server. A command gets each finished chain, with the reference and the tests of its problem,
+    /// and says right, wrong or unknown
     /// (docs/rewards/verifiers.md). A problem may name another one in `verifier`.
     "verifier" "" "math|lean|CMD" Text "math" "" "verifier.run" Solver Soundness Long;
     /// Address of the Kimina server that the verifier `lean` asks
     ///
-    /// Problems may then name `lean` in `verifier`, whatever the usual verifier is. The environment variable
-    /// `LEAN_SERVER_API_KEY` has the key of the server. [default: http://127.0.0.1:8000]
+    /// Problems may then name `lean` in `verifier`, whatever the usual verifier is. The environment
+    /// variable `LEAN_SERVER_API_KEY` has the key of the server. [default: http://127.0.0.1:8000]
     "lean_url" "" "URL" Text "" "" "verifier.lean_url" Solver Soundness Long;
     /// Keep the reference answer and the tests from the verifier, which judges by the problem alone
     "verifier_open" "" "" Switch "" "" "verifier.open" Solver Soundness Long VERIFIER;

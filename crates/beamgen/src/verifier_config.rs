@@ -27,7 +27,8 @@ pub struct VerifierConfig {
     /// Whether the programs judge by the problem alone. They then get neither the reference answer
     /// nor the tests.
     pub open: bool,
-    /// The address of the Kimina server that the verifier [`LEAN`] asks; `None`: `http://127.0.0.1:8000`.
+    /// The address of the Kimina server that the verifier [`LEAN`] asks; `None`:
+    /// `http://127.0.0.1:8000`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lean_url: Option<String>,
     /// Shell commands by the name under which a problem chooses one of them.

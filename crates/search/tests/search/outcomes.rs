@@ -83,6 +83,21 @@ fn solved(config: &SearchConfig, rules: &mut Rules, has_scorer: bool) -> Vec<Pro
     results
 }
 
+/// Asserts that results do not depend on the other problems in flight, and thus on the moment at which
+/// an outcome arrives.
+fn assert_same_alone(config: &SearchConfig, results: &[ProblemResult]) {
+    let alone = SearchConfig {
+        in_flight: 1,
+        ..config.clone()
+    };
+    let again = solved(&alone, &mut Rules::new(true), true);
+    for (one, other) in results.iter().zip(&again) {
+        assert_eq!(one.tree, other.tree, "{}", alone.strategy);
+        assert_eq!((one.chosen, &one.finished), (other.chosen, &other.finished));
+        assert_eq!(one.spared_chains, other.spared_chains);
+    }
+}
+
 #[test]
 fn an_open_verifier_decides_the_score_of_complete_chains_in_every_strategy() {
     let (mut right, mut kept) = (0, 0);
@@ -105,16 +120,7 @@ fn an_open_verifier_decides_the_score_of_complete_chains_in_every_strategy() {
                 right += usize::from(kind == OutcomeKind::Right);
             }
         }
-        // Results do not depend on the moment at which an outcome arrives.
-        let alone = SearchConfig {
-            in_flight: 1,
-            ..config
-        };
-        let again = solved(&alone, &mut Rules::new(true), true);
-        for (one, other) in results.iter().zip(&again) {
-            assert_eq!(one.tree, other.tree, "{}", alone.strategy);
-            assert_eq!((one.chosen, &one.finished), (other.chosen, &other.finished));
-        }
+        assert_same_alone(&config, &results);
     }
     assert!(right > 100 && kept > 50, "{right} {kept}");
 }
@@ -186,15 +192,7 @@ fn a_search_stops_at_the_end_of_the_round_in_which_a_chain_is_right() {
             }
             spared += result.spared_chains.unwrap_or(0);
         }
-        let alone = SearchConfig {
-            in_flight: 1,
-            ..config
-        };
-        let again = solved(&alone, &mut Rules::new(true), true);
-        for (one, other) in results.iter().zip(&again) {
-            assert_eq!(one.tree, other.tree, "{}", alone.strategy);
-            assert_eq!(one.spared_chains, other.spared_chains);
-        }
+        assert_same_alone(&config, &results);
     }
     assert!(spared > 100, "{spared}");
 }

@@ -164,8 +164,8 @@ impl Plan {
         }
     }
 
-    /// Samples the chains of all problems; `rewards` judge the chains and their steps. The random numbers of a problem depend only
-    /// on the seed, its id and its text.
+    /// Samples the chains of all problems; `rewards` judge the chains and their steps. The random numbers of a
+    /// problem depend only on the seed, its id and its text.
     ///
     /// # Errors
     /// A model fails, or the prompt of a problem is too long.
