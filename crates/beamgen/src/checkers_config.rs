@@ -110,16 +110,8 @@ impl CheckersConfig {
                 "no audit finds unsound answers: name checkers in audit, or set sound_above";
             return Err(refused("require_sound", reason));
         }
-        // The range check also refuses NaN, for which `from_secs_f64` would panic.
-        if !(0.001..=86_400.0).contains(&self.timeout) {
-            return Err(refused("timeout", "use seconds between 0.001 and 86400"));
-        }
-        if !(1..=256).contains(&self.workers) {
-            return Err(refused("workers", "use a number from 1 to 256"));
-        }
-        if !(1..=4096).contains(&self.in_flight) {
-            return Err(refused("in_flight", "use a number from 1 to 4096"));
-        }
+        let limits = check_limits(self.timeout, self.workers, self.in_flight);
+        limits.map_err(|(key, reason)| refused(key, reason))?;
         if self
             .commands
             .iter()
@@ -192,6 +184,25 @@ impl CheckersConfig {
         }
         Ok(started)
     }
+}
+
+/// Checks the limits of the user's programs. An error has the key and its allowed values.
+pub(crate) fn check_limits(
+    timeout: f64,
+    workers: usize,
+    in_flight: usize,
+) -> Result<(), (&'static str, &'static str)> {
+    // The range check also refuses NaN, for which `from_secs_f64` would panic.
+    if !(0.001..=86_400.0).contains(&timeout) {
+        return Err(("timeout", "use seconds between 0.001 and 86400"));
+    }
+    if !(1..=256).contains(&workers) {
+        return Err(("workers", "use a number from 1 to 256"));
+    }
+    if !(1..=4096).contains(&in_flight) {
+        return Err(("in_flight", "use a number from 1 to 4096"));
+    }
+    Ok(())
 }
 
 fn refused(key: &str, reason: impl Display) -> Error {

@@ -268,7 +268,8 @@ impl Config {
             return Err(ConfigError::NeedsScorer { what }.into());
         }
         if self.search.uses_outcomes() && !self.verifier.has_open() && !own_verifier {
-            return Err(ConfigError::NeedsOpenVerifier.into());
+            let name = self.verifier.run.clone();
+            return Err(ConfigError::NeedsOpenVerifier { name }.into());
         }
         self.generator.validate()?;
         self.engine.validate()?;

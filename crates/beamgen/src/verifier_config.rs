@@ -9,6 +9,7 @@ use beamgen_search::Problem;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::checkers_config::check_limits;
 
 /// The usual address of a Kimina server.
 const LEAN_URL: &str = "http://127.0.0.1:8000";
@@ -108,16 +109,8 @@ impl VerifierConfig {
             let reason = format!("{name} is built in: choose another name");
             return Err(refused("others", &reason));
         }
-        // The range check also refuses NaN, for which `from_secs_f64` would panic.
-        if !(0.001..=86_400.0).contains(&self.timeout) {
-            return Err(refused("timeout", "use seconds between 0.001 and 86400"));
-        }
-        if !(1..=256).contains(&self.workers) {
-            return Err(refused("workers", "use a number from 1 to 256"));
-        }
-        if !(1..=4096).contains(&self.in_flight) {
-            return Err(refused("in_flight", "use a number from 1 to 4096"));
-        }
+        let limits = check_limits(self.timeout, self.workers, self.in_flight);
+        limits.map_err(|(key, reason)| refused(key, reason))?;
         Ok(())
     }
 

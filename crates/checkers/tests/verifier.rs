@@ -152,7 +152,9 @@ fn a_program_that_dies_hangs_or_answers_for_others_loses_its_own_outcomes_only()
 #[test]
 fn a_program_that_never_answers_is_given_up_after_three_starts() {
     let mut verifier = started("exit 1".to_owned());
-    let outcomes = ask(&mut verifier, 1, &["a"; 20]);
+    let steps: Vec<String> = (0..20).map(|i| format!("step {i}")).collect();
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let outcomes = ask(&mut verifier, 1, &steps);
     assert_eq!(kinds(&outcomes), ["lost"; 20]);
     let lost = verifier.lost().get();
     assert_eq!((lost.verdicts, lost.crashes), (20, 6));
@@ -161,7 +163,7 @@ fn a_program_that_never_answers_is_given_up_after_three_starts() {
 }
 
 #[test]
-fn a_chain_is_judged_once_but_asked_again_if_its_outcome_was_lost() {
+fn equal_chains_are_judged_once_but_asked_again_if_its_outcome_was_lost() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let command = format!(
@@ -175,15 +177,16 @@ fn a_chain_is_judged_once_but_asked_again_if_its_outcome_was_lost() {
     );
     let mut verifier = started(command);
     for batch in 0..3 {
-        let outcomes = ask(&mut verifier, batch, &["same"]);
-        assert_eq!(kinds(&outcomes), ["right"]);
+        let outcomes = ask(&mut verifier, batch, &["same", "other", "same"]);
+        assert_eq!(kinds(&outcomes), ["right"; 3]);
     }
     let lines = || std::fs::read_to_string(&log).unwrap().lines().count();
-    assert_eq!(lines(), 1);
+    assert_eq!(lines(), 2);
     for batch in 3..5 {
-        assert_eq!(kinds(&ask(&mut verifier, batch, &["hostile"])), ["lost"]);
+        let outcomes = ask(&mut verifier, batch, &["hostile", "hostile"]);
+        assert_eq!(kinds(&outcomes), ["lost", "lost"]);
     }
-    assert_eq!(lines(), 3);
+    assert_eq!(lines(), 4);
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl From<beamgen::Error> for Failure {
             beamgen::Error::Setting(ConfigError::NeedsScorer { .. }) => Self::Input(format!(
                 "{error}: use another --scorer, or a --strategy that needs none"
             )),
-            beamgen::Error::Setting(error @ ConfigError::NeedsOpenVerifier) => {
+            beamgen::Error::Setting(error @ ConfigError::NeedsOpenVerifier { .. }) => {
                 Self::Input(format!(
                     "--outcome-scores, --stop-when-verified and rollouts valued by the verifier need an open one: {error} \
                  (--verifier CMD --verifier-open)"

@@ -231,9 +231,12 @@ pub enum ConfigError {
     },
     /// The search is to use outcomes, but the verifier of the problem is not open, or there is none.
     #[error(
-        "a search sees outcomes of an open verifier only: name its command as `verifier`, and set `verifier_open`"
+        "a search sees outcomes of an open verifier only, and {name:?} is not: choose a command as `verifier` and set `verifier_open`, or choose \"lean\""
     )]
-    NeedsOpenVerifier,
+    NeedsOpenVerifier {
+        /// The name of the problem's verifier.
+        name: String,
+    },
     /// A list of boundaries or markers is too long. Every entry is searched for after every token,
     /// so the lists are limited.
     #[error(
@@ -286,7 +289,7 @@ impl ConfigError {
             | Self::Unknown { field, .. } => Some(field),
             Self::FewerChainsThanFactor { .. } => Some("n"),
             Self::NoBoundary => Some("boundaries"),
-            Self::NeedsOpenVerifier => Some("outcome_scores"),
+            Self::NeedsOpenVerifier { .. } => Some("outcome_scores"),
             Self::NeedsScorer { .. } => None,
         }
     }

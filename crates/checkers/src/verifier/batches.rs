@@ -8,10 +8,13 @@ use beamgen_search::{BatchId, Outcome, OutcomeKind};
 /// The bytes of requests whose outcomes are kept. When there are more, all are forgotten.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// The batches that wait for outcomes. A chain that was judged before is not asked about again.
+/// The batches that wait for outcomes. A chain that was judged before, or that is being judged, is
+/// not asked about again.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
     waiting: BTreeMap<BatchId, Batch>,
+    /// The requests that are being judged, each with the other chains that have the same one.
+    asked: HashMap<Arc<str>, Vec<(BatchId, usize)>>,
     /// The outcomes of earlier requests by their contents. Lost ones are not among them.
     known: HashMap<Arc<str>, Outcome>,
     known_bytes: usize,
@@ -36,23 +39,32 @@ struct Batch {
 
 impl Batches {
     /// Opens a batch with the requests of its chains. Returns the places whose outcomes are not
-    /// known.
+    /// known; the caller settles each of them.
     pub(super) fn open(&mut self, batch: BatchId, requests: Vec<Option<Arc<str>>>) -> Vec<Place> {
         let mut outcomes = vec![lost(); requests.len()];
-        let mut places = Vec::new();
+        let (mut places, mut open) = (Vec::new(), 0);
         for (chain, content) in requests.into_iter().enumerate() {
             let known = content.as_ref().and_then(|content| self.known.get(content));
             if let Some(known) = known {
                 outcomes[chain] = known.clone();
                 continue;
             }
+            open += 1;
+            let content = content.unwrap_or_else(|| "".into());
+            if let Some(same) = self.asked.get_mut(&content) {
+                same.push((batch, chain));
+                continue;
+            }
+            // Chains without a request have nothing in common.
+            if !content.is_empty() {
+                self.asked.insert(Arc::clone(&content), Vec::new());
+            }
             places.push(Place {
                 batch,
                 chain,
-                content: content.unwrap_or_else(|| "".into()),
+                content,
             });
         }
-        let open = places.len();
         self.waiting.insert(batch, Batch { outcomes, open });
         places
     }
@@ -67,9 +79,12 @@ impl Batches {
 
     /// Takes an outcome that a later chain should not get.
     pub(super) fn settle_unkept(&mut self, place: &Place, outcome: Outcome) {
-        if let Some(batch) = self.waiting.get_mut(&place.batch) {
-            batch.outcomes[place.chain] = outcome;
-            batch.open -= 1;
+        let same = self.asked.remove(&place.content).unwrap_or_default();
+        for (batch, chain) in same.into_iter().chain([(place.batch, place.chain)]) {
+            if let Some(batch) = self.waiting.get_mut(&batch) {
+                batch.outcomes[chain] = outcome.clone();
+                batch.open -= 1;
+            }
         }
     }
 

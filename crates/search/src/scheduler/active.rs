@@ -170,8 +170,10 @@ impl ActiveProblem {
         let verifier = verifier.filter(|verifier| verifier.name_for(&request.problem).is_some());
         let is_open = verifier.is_some_and(|verifier| verifier.is_open(&request.problem));
         if settings.search.uses_outcomes() && !is_open {
-            let error = ConfigError::NeedsOpenVerifier.to_string();
-            return refuse(request, error, false);
+            let name = verifier.and_then(|verifier| verifier.name_for(&request.problem));
+            let name = name.unwrap_or("math").to_owned();
+            let error = ConfigError::NeedsOpenVerifier { name };
+            return refuse(request, error.to_string(), false);
         }
         let asks_verifier =
             settings.search.uses_outcomes() || (verifier.is_some() && strategy.asks_verifier());
