@@ -229,3 +229,112 @@ fn bad_chains() {
         place.run(args).assert_refused(&args.join(" "), words);
     }
 }
+
+/// A line for each chain: the problem, steps that lead to the right answer, and the same with a
+/// wrong third step.
+fn right_and_wrong() -> (Value, Value) {
+    let problem = "Gina has 37 apples. Tom has 5 more apples than Gina. Jack has half as many apples as Tom. \
+                   How many apples does Jack have?";
+    let mut steps = vec![
+        "Gina has 37 apples: 37.",
+        "Tom has 5 more apples than Gina: 37 + 5 = 42.",
+        "Jack has half as many apples as Tom: 42 / 2 = 21.",
+        "The answer is 21.",
+    ];
+    let right = json!({"id": "right", "problem": problem, "steps": steps});
+    steps[2] = "Jack has half as many apples as Tom: 42 * 2 = 84.";
+    steps[3] = "The answer is 84.";
+    (
+        right,
+        json!({"id": "wrong", "problem": problem, "steps": steps}),
+    )
+}
+
+fn scores(row: &Value) -> Vec<f64> {
+    let scores = row["scores"].as_array().expect("scores").iter();
+    scores.map(|score| score.as_f64().expect("one")).collect()
+}
+
+#[test]
+fn completions_score_the_steps_of_given_chains() {
+    let place = Place::new();
+    let (right, wrong) = right_and_wrong();
+    place.write("chains.jsonl", format!("{right}\n{wrong}\n"));
+    let score = |more: &[&str]| {
+        let args = [&["score", "chains.jsonl"], more].concat();
+        place.run(&args).ok().json()
+    };
+    let cooler = "generator.sampling.temperature=0.5";
+    let by_vote = score(&["--rollouts", "16", "--set", cooler]);
+    let [right, wrong] = [scores(&by_vote[0]), scores(&by_vote[1])];
+    // Both chains begin alike, and so do their completions.
+    assert_eq!(right[..2], wrong[..2]);
+    assert!(
+        right[1] >= 0.75 && right[2] == 1.0 && right[3] == 1.0,
+        "{right:?}"
+    );
+    assert!(wrong[2] <= 0.25 && wrong[3] == 0.0, "{wrong:?}");
+    assert_eq!(by_vote[1]["score"], 0.0);
+
+    // A whole chain is its own completion, so its last step has the chain score of the model.
+    let by_model = score(&[]);
+    let of_ends = score(&["--rollouts", "4", "--set", "search.rollouts.value=prm"]);
+    for (ends, model) in of_ends.iter().zip(&by_model) {
+        assert_eq!(ends["score"], model["score"]);
+    }
+
+    // The mixture has both parts.
+    let weight = "search.rollouts.weight=0.25";
+    let both = score(&["--rollouts", "16", "--set", cooler, "--set", weight]);
+    for (mixed, (vote, model)) in both.iter().zip(by_vote.iter().zip(&by_model)) {
+        let mut lowest = f64::INFINITY;
+        let parts = scores(vote).into_iter().zip(scores(model));
+        for (mixed, (vote, model)) in scores(mixed).into_iter().zip(parts) {
+            lowest = lowest.min(model);
+            let expected = 0.25 * vote + 0.75 * lowest;
+            assert!((mixed - expected).abs() < 1e-6, "{mixed} for {expected}");
+        }
+    }
+
+    // A verifier that looks at the answer, without the reference.
+    let verifier = r#"while IFS= read -r line; do
+        id=$(printf '%s' "$line" | sed 's/^{"id":\([0-9]*\).*/\1/')
+        case "$line" in *'"answer":"21"'*) v=right ;; *) v=wrong ;; esac
+        printf '{"id":%s,"verdict":"%s"}\n' "$id" $v
+    done"#;
+    let open = format!("verifier.run={}", json!(verifier));
+    let outcomes = score(&[
+        "--rollouts",
+        "8",
+        "--set",
+        cooler,
+        "--set",
+        "search.rollouts.value=verifier",
+        "--set",
+        &open,
+        "--set",
+        "verifier.open=true",
+    ]);
+    assert_eq!(scores(&outcomes[0])[3], 1.0);
+    assert_eq!(scores(&outcomes[1])[3], 0.0);
+    assert!(scores(&outcomes[0])[1] >= 0.75, "{outcomes:?}");
+}
+
+#[test]
+fn flags_that_only_completions_use_are_refused_without_them() {
+    let place = Place::new();
+    let (chain, _) = right_and_wrong();
+    place.write("chains.jsonl", format!("{chain}\n"));
+    let refused: [(&[&str], &[&str]); 3] = [
+        (&["--generator", "bundled"], &["--generator", "--rollouts"]),
+        (&["--temperature", "0.5"], &["--temperature", "--rollouts"]),
+        (
+            &["--rollouts", "2", "--set", "search.rollouts.value=verifier"],
+            &["of an open verifier only", "\"math\" is not"],
+        ),
+    ];
+    for (args, words) in refused {
+        let ran = place.run(&[&["score", "chains.jsonl"], args].concat());
+        ran.assert_refused(args[0], words);
+    }
+}

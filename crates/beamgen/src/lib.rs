@@ -74,6 +74,7 @@ mod pair_header;
 mod prepare;
 mod progress;
 mod request;
+mod rollout_scores;
 #[cfg(feature = "remote")]
 mod served;
 #[cfg(not(feature = "remote"))]

@@ -41,8 +41,8 @@ pub(crate) use annotate::AnnotateArgs;
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use check::CheckArgs;
 pub(crate) use flags::{
-    CheckerFlags, EngineFlags, Flags, Given, ModelFlags, PrmFlags, SearchFlags, SettingFlags,
-    flagged,
+    CheckerFlags, EngineFlags, Flags, Given, ModelFlags, PrmFlags, ScoreFlags, SearchFlags,
+    SettingFlags, flagged,
 };
 pub(crate) use labels::{
     ChainsArgs, ConvertArgs, InputFlags, JudgeArgs, JudgeAs, LabelsArgs, LabelsCommand, RuleFlags,
@@ -248,8 +248,15 @@ pub(crate) struct ScoreArgs {
     /// min, product, mean, last, max, soft-min[:T] or likely-min[:W]
     #[arg(long)]
     pub aggregation: Option<Aggregation>,
+    /// Score each step by K completions of the chain up to that step
+    ///
+    /// The score of a step is the share of its completions that agree with the vote of K chains from the bare problem.
+    /// With `--set search.rollouts.value=prm` or `verifier` it is the mean score or outcome of the completions.
+    /// `--set search.rollouts.weight=W` mixes it with the reward model's score. `score` is that of the last step.
+    #[arg(long, value_name = "K", help_heading = "Completions")]
+    pub rollouts: Option<usize>,
     #[command(flatten)]
-    pub prm: PrmFlags,
+    pub settings: ScoreFlags,
 }
 
 #[derive(Args, Debug)]

@@ -12,7 +12,7 @@ use beamgen::scorer::{Scorer, ScorerKind};
 use beamgen::settings::{SETTINGS, Setting, put_all};
 use beamgen::{Config, Error, Problem, Solver, SolverBuilder};
 
-use crate::args::{Flags, Given, PrmFlags, SearchFlags, flagged};
+use crate::args::{Flags, Given, SearchFlags, flagged};
 use crate::assign;
 use crate::download;
 use crate::effective;
@@ -94,7 +94,7 @@ pub(crate) fn with_flags<const PARTS: u16>(
 }
 
 /// Returns the configuration of a command that scores chains without a search.
-pub(crate) fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
+pub(crate) fn prm_config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
     if is_word(flags.given.path("prm"), "none") {
         let message = "--prm none: this command needs a reward model: name a model, or leave --prm out for the bundled PRM";
         return refuse(message);

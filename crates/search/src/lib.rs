@@ -68,7 +68,7 @@ pub use prefix::Prefix;
 pub use problem::{Problem, Role, Turn};
 pub use request::{CancelToken, Intake, Next, Request, RequestList, Settings, StrategyFactory};
 pub use result::{AnswerVotes, Evidence, ProblemResult, RunSummary, Stopped, Unsound};
-pub use rollouts::{RolloutValue, RolloutsConfig};
+pub use rollouts::{Poll, RolloutValue, RolloutsConfig};
 pub use scheduler::{Callbacks, Models, Sink, run, run_with, serve};
 pub use scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef,

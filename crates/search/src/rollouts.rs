@@ -73,18 +73,19 @@ impl RolloutsConfig {
     }
 }
 
-/// The votes of the complete chains of a search, by class of answer.
+/// The votes of complete chains, by class of answer.
 #[derive(Debug, Default)]
-pub(crate) struct Poll(BTreeMap<String, usize>);
+pub struct Poll(BTreeMap<String, usize>);
 
 impl Poll {
-    pub(crate) fn add(&mut self, class: &str, votes: usize) {
+    /// Adds votes for a class of answers.
+    pub fn add(&mut self, class: &str, votes: usize) {
         *self.0.entry(class.to_owned()).or_default() += votes;
     }
 
     /// Returns the worth of an answer: 1 for the class with the most votes. Classes that share the
     /// most votes share the 1, so that the worth does not depend on the order of chains.
-    pub(crate) fn worth(&self, class: Option<&str>) -> f64 {
+    pub fn worth(&self, class: Option<&str>) -> f64 {
         let most = self.0.values().copied().max().unwrap_or(0);
         let votes = class.and_then(|class| self.0.get(class)).copied();
         let leaders = self.0.values().filter(|votes| **votes == most).count();

@@ -28,6 +28,9 @@ pub(crate) type SearchFlags = Flags<{ MANY | bit(Part::Width) | bit(Part::Scorer
 pub(crate) type SettingFlags = Flags<MANY>;
 /// Flags of a command that uses a reward model without a search.
 pub(crate) type PrmFlags = Flags<{ FILE | REWARD }>;
+/// Flags of a command that scores chains, by a reward model or by completions.
+pub(crate) type ScoreFlags =
+    Flags<{ FILE | REWARD | bit(Part::Models) | bit(Part::Sampling) | bit(Part::Checkers) }>;
 /// Flags about the reward model and the engine.
 pub(crate) type ModelFlags = Flags<REWARD>;
 /// Flags about the engine: device, number types, memory, threads.
