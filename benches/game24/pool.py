@@ -2,6 +2,8 @@
 
 A legal step says what is left. The rollouts of all legal steps of one game, and of all games, with the same numbers left are rollouts from one state, so their counts are
 added. After an illegal step no completion is right, whatever the counts. Labels stay those of the generator's own rollouts: the solver is not asked.
+
+Of the chains of a game that leave the same numbers after the first step one stays, a right one if there is one: the others would repeat its first label, at the same cost.
 """
 
 import collections
@@ -32,11 +34,17 @@ def main(path):
                 seen.add(prefix)
                 counts[left, "n"] += step["rollouts"]["n"]
                 counts[left, "k"] += step["rollouts"]["k"]
-    for chain in chains:
+    kept = {}
+    for number, chain in enumerate(chains):
         texts = [step["text"] for step in chain["steps"]]
         for at, step in enumerate(chain["steps"], 1):
             if step.get("rollouts") and (left := state(chain["problem"], texts[:at])):
                 step["rollouts"] = step["rollouts"] | {"n": counts[left, "n"], "k": counts[left, "k"]}
+        # A chain with an illegal first step stays.
+        key = (chain["problem"], state(chain["problem"], texts[:1]) or number)
+        if key not in kept or (chain.get("outcome") and not kept[key].get("outcome")):
+            kept[key] = chain
+    for chain in kept.values():
         print(json.dumps(chain))
 
 

@@ -40,7 +40,6 @@ train orm sft pooled.jsonl orm "$TOP" --epochs "$EPOCHS" --learning-rate 3e-4 --
 [ -e truth.jsonl ] || { "$python" "$here/truth.py" dev-chains.jsonl > truth.new; mv truth.new truth.jsonl; }
 for model in prm orm; do
   stage "report-$model" "$beamgen" eval-prm --data truth.jsonl --rule given --prm "$model" --dtype int8 --report "report-$model"
-  stage "areas-$model" "$python" "$here/depths.py" "report-$model"
 done
 
 # The final rows. The paths in the settings are those of this folder.

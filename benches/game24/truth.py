@@ -1,7 +1,7 @@
 """Labels chains by the exact solver, the truth of a step: python3 truth.py LABELS > TRUTH
 
-LABELS are labelled chains of `beamgen label`. A step is right if it and all before it are legal and 24 is still within reach. `beamgen eval-prm --data TRUTH --rule
-given` then measures a reward model against the truth. Nothing is trained on it.
+LABELS are labelled chains of `beamgen label`. A step is right if it and all before it are legal and 24 is still within reach; chains end at their first wrong step.
+`beamgen eval-prm --data TRUTH --rule given` then measures a reward model against the truth, by the number of the step, too. Nothing is trained on it.
 
     python3 truth.py --coverage LABELS
 
@@ -41,7 +41,8 @@ def main(path, coverage=False):
                 legal = fault(chain["problem"], [t.strip() for t in texts[:at]], whole=False) is None
                 counts[at].update({"chains": 1, "legal": int(legal), "within reach": int(right)})
         else:
-            print(json.dumps({"problem": chain["problem"], "steps": texts, "labels": [int(label) for label in labels]}))
+            end = labels.index(False) + 1 if False in labels else len(labels)
+            print(json.dumps({"problem": chain["problem"], "steps": texts[:end], "labels": [int(label) for label in labels[:end]]}))
     for at, count in sorted(counts.items()):
         print(at, dict(count))
 

@@ -223,7 +223,7 @@ type OfGroup = fn(&Group) -> Option<Figure>;
 
 /// Makes the figure of scores over the number of the step, or returns `None` for fewer than two groups.
 fn positions(set: &SetReport) -> Option<Chart> {
-    let lines: [(&str, OfGroup); 3] = [
+    let lines: [(&str, OfGroup); 4] = [
         ("share of right steps", |group| {
             let classed = group.counts.right + group.counts.wrong;
             (classed > 0).then(|| Figure {
@@ -237,6 +237,7 @@ fn positions(set: &SetReport) -> Option<Chart> {
         ("score of wrong steps", |group| {
             group.figures.get(Measure::ScoreWrong)
         }),
+        ("ROC area", |group| group.figures.get(Measure::Auc)),
     ];
     let groups = &set.by_position;
     let (mut legend, mut items) = (Legend::new(), Vec::new());
@@ -257,7 +258,12 @@ fn positions(set: &SetReport) -> Option<Chart> {
     }
     let count = groups.len();
     let x = axis(0.5..count as f64 + 0.5, "step", Some(count), 0);
-    let y = axis(-0.02..1.02, "mean score, or share of right steps", None, 1);
+    let y = axis(
+        -0.02..1.02,
+        "mean score, share of right steps, or area",
+        None,
+        1,
+    );
     let heading = heading("Scores by the number of the step", set);
     (count > 1).then(|| Chart::one(heading, legend, panel(x, y, items)))
 }
