@@ -1,9 +1,9 @@
-"""Writes the files of the Game of 24: python3 prepare.py GAMES OUT [--traces N] [--label N] [--seed S]
+"""Writes the files of the Game of 24: python3 prepare.py GAMES OUT [--traces N] [--seed S]
 
 GAMES is game24.csv of princeton-nlp/tree-of-thought-llm (MIT): 1,362 games by difficulty. OUT gets:
 
   sft.jsonl     problems and traces of the training games: valid arithmetic, right and wrong ends
-  label.jsonl   training games for rollouts
+  label.jsonl   the training games in random order, for rollouts and reinforcement learning
   dev.jsonl     games 801 to 900, for choices; nothing is trained on them
   test.jsonl    games 901 to 1,000, for final rows
 
@@ -50,7 +50,6 @@ def main():
     parser.add_argument("games", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--traces", type=int, default=12000)
-    parser.add_argument("--label", type=int, default=400)
     parser.add_argument("--seed", type=int, default=24)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -82,7 +81,7 @@ def main():
         return {"id": f"g24-{name}", "problem": problem(numbers), "answer": "24"}
 
     write("sft.jsonl", [{"problem": asked, "solution": text} for asked, text in traces])
-    write("label.jsonl", [game(f"train-{i}", sorted(numbers)) for i, numbers in enumerate(rng.sample(learnt, args.label))])
+    write("label.jsonl", [game(f"train-{i}", sorted(numbers)) for i, numbers in enumerate(rng.sample(learnt, len(learnt)))])
     for name, ranks in (("dev", DEV), ("test", TEST)):
         write(f"{name}.jsonl", [game(rank, sorted(games[rank])) for rank in ranks])
 

@@ -21,6 +21,7 @@ import urllib.request
 program = sys.argv[1]
 calm, shifted = (int(word) for word in [*sys.argv[2:4], *["5000", "600"][len(sys.argv[2:4]) :]])
 others = [str(pathlib.Path(word).resolve()) for word in sys.argv[4:5]]
+prm = pathlib.Path(__file__).resolve().parents[2] / "models/abacus/prm"
 place = pathlib.Path(tempfile.mkdtemp())
 
 
@@ -39,7 +40,6 @@ run("solve", "reference.jsonl", "--quiet", "--out", "runs.jsonl")
 (place / "few.jsonl").write_text(run("problems", "--count", "40", "--seed", "2"))
 run("label", "few.jsonl", "--chains", "4", "--out", "labels.jsonl")
 run("calibrate", "--data", "labels.jsonl", "--runs", "runs.jsonl", "--out", "calibration.json")
-
 
 
 def started(*flags):
@@ -98,7 +98,8 @@ finally:
     server.terminate()
     server.wait()
 for other in others:
-    server, url = started("--generator", other, "--prm", "bundled")
+    # `--prm bundled` is for the bundled generator only; this one writes with the same tokens.
+    server, url = started("--generator", other, "--prm", str(prm), "--prm-format", "step-token")
     try:
         assert serve("another generator", problems(shifted, 7)) > 0
     finally:
