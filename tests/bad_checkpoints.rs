@@ -95,17 +95,12 @@ fn folders_that_are_something_else_say_what() {
                 }
                 p.write("m/adapter_config.json", ADAPTER);
             },
-            &[
-                "m/adapter_config.json",
-                "LoRA",
-                "of org/base",
-                "merge_and_unload",
-            ],
+            &["org/base", "hf download"],
         ),
         (
             "an adapter beside weights",
             &|p| drop(p.write("m/adapter_config.json", ADAPTER)),
-            &["m/adapter_config.json", "of org/base", "merge_and_unload"],
+            &["org/base", "hf download"],
         ),
         (
             "a pointer in place of weights",

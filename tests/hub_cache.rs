@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::json;
 
 use crate::real_checkpoints::{BABBLE, SHEPHERD, SHORT, assert_scored, fixture, problems};
@@ -159,4 +160,107 @@ fn models_of_the_hubs_cache() {
         table.contains("KV per token") && table.contains("256 B"),
         "{table}"
     );
+}
+
+/// Writes an adapter of rank 1 for one matrix of `org/tiny`. All values of its thin matrices are
+/// `value`.
+fn adapter(place: &Place, name: &str, value: f32) {
+    let module = "model.layers.1.mlp.down_proj";
+    let base = std::fs::read(format!("{}/model.safetensors", fixture("prm/reference")));
+    let base = base.expect("weights");
+    let base = SafeTensors::deserialize(&base).expect("safetensors");
+    let matrix = base.tensor(&format!("{module}.weight"));
+    let shape = matrix.expect("a matrix").shape().to_vec();
+    let thin = [("A", vec![1, shape[1]]), ("B", vec![shape[0], 1])];
+    let bytes = thin
+        .each_ref()
+        .map(|(_, shape)| value.to_le_bytes().repeat(shape.iter().product()));
+    let views = thin.iter().zip(&bytes).map(|((which, shape), bytes)| {
+        let view = TensorView::new(Dtype::F32, shape.clone(), bytes).expect("a tensor");
+        (
+            format!("base_model.model.{module}.lora_{which}.weight"),
+            view,
+        )
+    });
+    let bytes = safetensors::serialize(views, None).expect("safetensors");
+    place.write(&format!("{name}/adapter_model.safetensors"), bytes);
+    let config = json!({
+        "peft_type": "LORA", "base_model_name_or_path": "org/tiny", "revision": null,
+        "r": 1, "lora_alpha": 1, "bias": "none", "target_modules": ["down_proj"],
+    });
+    place.write(&format!("{name}/adapter_config.json"), config.to_string());
+}
+
+#[test]
+fn an_adapter_takes_its_base_from_the_hubs_cache() {
+    let place = Place::new();
+    cache(&place, "org/tiny", &fixture("prm/reference"));
+    for (name, value) in [("nothing", 0.0), ("much", 1.0)] {
+        adapter(&place, name, value);
+    }
+    let folder = place.path("much").display().to_string();
+    cache(&place, "org/much", &folder);
+
+    let rows = place.run(&["models", "--json"]).ok().json();
+    let row = rows.iter().find(|row| row["repo"] == "org/much");
+    let row = row.expect("the adapter");
+    assert_eq!(
+        (&row["use"], &row["complete"]),
+        (&json!("adapter of org/tiny"), &json!(true))
+    );
+
+    place.write("p.jsonl", SHORT);
+    let solved = |generator: &str| {
+        let args = [
+            "solve",
+            "p.jsonl",
+            "--json",
+            "--strategy",
+            "majority",
+            "--generator",
+            generator,
+        ];
+        let out = format!("{}.run", generator.replace('/', "-"));
+        let args = [&args[..], &BABBLE, &["--out", &out]].concat();
+        let rows = problems(&place.run(&args).ok().json());
+        let run = place.read(&out);
+        let header = run.lines().next().expect("a header").to_owned();
+        (rows, header)
+    };
+    let (base, base_header) = solved("org/tiny");
+    let (nothing, nothing_header) = solved("nothing");
+    // The same chains by another model.
+    assert_eq!(base, nothing);
+    assert_ne!(base_header, nothing_header);
+    let (much, _) = solved("org/much");
+    assert_ne!(base, much);
+    assert_eq!(solved("much").0, much);
+
+    place.edit("much/adapter_config.json", |config| {
+        config["use_dora"] = json!(true)
+    });
+    let refused = place.run(&[
+        "solve",
+        "p.jsonl",
+        "--generator",
+        "much",
+        "--strategy",
+        "majority",
+    ]);
+    refused.assert_refused(
+        "DoRA",
+        &["much/adapter_config.json", "use_dora", "merge_and_unload"],
+    );
+    place.edit("much/adapter_config.json", |config| {
+        config["base_model_name_or_path"] = json!("org/other")
+    });
+    let refused = place.run(&[
+        "solve",
+        "p.jsonl",
+        "--generator",
+        "much",
+        "--strategy",
+        "majority",
+    ]);
+    refused.assert_refused("no base", &["org/other", "hf download"]);
 }

@@ -139,8 +139,8 @@ pub struct ModelsConfig {
 }
 
 impl ModelsConfig {
-    /// Whether finding the models may need a hub. A model may be missing on this machine, or a
-    /// server may name a hub's model, whose tokenizer is then needed.
+    /// Whether finding the models may need a hub. A model or the base of an adapter may be missing
+    /// on this machine, or a server may name a hub's model, whose tokenizer is then needed.
     pub fn may_need_hub(&self) -> bool {
         let judges = self.judges.iter();
         let judges = judges.flat_map(|judge| judge.model().into_iter().chain(&judge.reference));
@@ -148,7 +148,7 @@ impl ModelsConfig {
             .into_iter()
             .flatten()
             .chain(judges);
-        self.names_servers() || named.any(|name| !name.exists())
+        self.names_servers() || named.any(|name| !crate::source::is_here(name))
     }
 
     /// Whether servers run one of the models.

@@ -29,6 +29,14 @@ pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>)
     hash.finish()
 }
 
+/// Returns the fingerprint of an adapter with its base.
+pub(crate) fn of_both(adapter: &str, base: &str) -> String {
+    let mut hash = Fingerprint::default();
+    hash.field(adapter.as_bytes());
+    hash.field(base.as_bytes());
+    hash.finish()
+}
+
 /// Returns the fingerprint of a checkpoint: of one file, or of all files in a folder.
 pub(crate) fn of_path(path: &Path) -> io::Result<String> {
     if !path.is_dir() {

@@ -197,6 +197,14 @@ pub struct Recognised {
     pub prm_format: Option<String>,
 }
 
+/// Returns the name of the model that the adapter in a folder belongs to; `None` if the folder has no
+/// readable adapter.
+#[must_use]
+pub fn base_of(path: &Path) -> Option<String> {
+    let (name, _) = Checkpoint::from(path).base_name().ok()??;
+    Some(name)
+}
+
 /// Examines a checkpoint by its configuration and the names of its tensors, without reading
 /// weights.
 ///

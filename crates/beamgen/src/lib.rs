@@ -182,7 +182,9 @@ pub mod program {
     pub use crate::config::lay_over;
     pub use crate::engine_bench::{DecodeBench, EngineBench, Measured};
     pub use crate::judge_config::is_word;
-    pub use crate::known::{KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, recognise};
+    pub use crate::known::{
+        KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, base_of, recognise,
+    };
     pub use crate::nearest::nearest;
     pub use crate::pair_header::{Fits, PairMemory};
     pub use crate::set_key::set_key;

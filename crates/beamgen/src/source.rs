@@ -25,8 +25,12 @@ pub(crate) type Observe = Box<dyn FnMut(&str, Progress)>;
 /// The location of a model's files.
 pub(crate) enum Source {
     Bundled(Bundled),
-    /// The path of a folder or a GGUF file on this machine.
-    Local(PathBuf),
+    /// A folder or a GGUF file on this machine.
+    Local {
+        path: PathBuf,
+        /// The folder of an adapter's base, if the base is from a hub.
+        base: Option<PathBuf>,
+    },
 }
 
 /// Finds models by their names.
@@ -54,18 +58,31 @@ impl Finder {
         self.named(name, Hub::fetch_tokenizer)
     }
 
-    fn named(
-        &mut self,
-        name: &Path,
-        fetch: impl Fn(&Hub, &ModelId, &mut dyn FnMut(Progress)) -> Result<Fetched, HubError>,
-    ) -> Result<Source, Error> {
+    /// Finds a model, and the base of an adapter.
+    fn named(&mut self, name: &Path, fetch: impl Fetch + Copy) -> Result<Source, Error> {
+        let path = self.path_of(name, fetch)?;
+        let checkpoint = Checkpoint::from(&path);
+        let base = if is_here(&path) {
+            None
+        } else {
+            checkpoint.base_name()?
+        };
+        let base = base.map(|(name, revision)| {
+            let revision = revision.map_or_else(String::new, |revision| format!("@{revision}"));
+            self.path_of(Path::new(&format!("{name}{revision}")), fetch)
+        });
+        let base = base.transpose()?;
+        Ok(Source::Local { path, base })
+    }
+
+    fn path_of(&mut self, name: &Path, fetch: impl Fetch) -> Result<PathBuf, Error> {
         // A local path wins over a model of the same name on the hub. transformers has the same
         // rule.
         if name.exists() {
             let extension = name.extension();
             let is_gguf = extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
             return if is_gguf || name.is_dir() {
-                Ok(Source::Local(name.to_owned()))
+                Ok(name.to_owned())
             } else {
                 Err(Error::NotAModel(name.to_owned()))
             };
@@ -77,7 +94,7 @@ impl Finder {
                 let name = id.to_string();
                 let fetched = fetch(hub, &id, &mut |progress| observe(&name, progress))?;
                 self.notes.extend(fetched.note);
-                Ok(Source::Local(fetched.path))
+                Ok(fetched.path)
             }
             (id, _) => Err(Error::NoModel {
                 name: name.to_owned(),
@@ -87,11 +104,29 @@ impl Finder {
     }
 }
 
+/// Whether a model, and the base of an adapter, are on this machine.
+pub(crate) fn is_here(name: &Path) -> bool {
+    let checkpoint = Checkpoint::from(name);
+    name.exists() && (!checkpoint.is_adapter() || checkpoint.base_path().is_some())
+}
+
+/// Fetches files of a model from a hub.
+trait Fetch: Fn(&Hub, &ModelId, &mut dyn FnMut(Progress)) -> Result<Fetched, HubError> {}
+
+impl<F> Fetch for F where
+    F: Fn(&Hub, &ModelId, &mut dyn FnMut(Progress)) -> Result<Fetched, HubError>
+{
+}
+
 impl Source {
     pub(crate) fn checkpoint(&self) -> Checkpoint {
         match self {
             Self::Bundled(bundled) => bundled.checkpoint(),
-            Self::Local(path) => Checkpoint::from(path),
+            Self::Local { path, base: None } => Checkpoint::from(path),
+            Self::Local {
+                path,
+                base: Some(base),
+            } => Checkpoint::from(path).with_base(base.into()),
         }
     }
 
@@ -102,7 +137,13 @@ impl Source {
     pub(crate) fn fingerprint(&self) -> Result<String, Error> {
         match self {
             Self::Bundled(bundled) => Ok(fingerprint::of_files(bundled.files.iter().copied())),
-            Self::Local(path) => fingerprint::of_path(path).map_err(Error::unreadable(path)),
+            Self::Local { path, .. } => {
+                let of = |path| fingerprint::of_path(path).map_err(Error::unreadable(path));
+                match self.checkpoint().base_path() {
+                    None => of(path),
+                    Some(base) => Ok(fingerprint::of_both(&of(path)?, &of(base)?)),
+                }
+            }
         }
     }
 }

@@ -244,6 +244,9 @@ fn usable(revision: &CachedRevision) -> String {
             format!("GGUF: {}", revision.gguf.join(", "))
         };
     }
+    if let Some(base) = beamgen::program::base_of(&revision.path) {
+        return format!("adapter of {}", printable::line(&base));
+    }
     match beamgen::program::recognise(&revision.path) {
         Err(error) => format!("not usable: {error}"),
         Ok(found) => match (found.prm_format, found.is_causal_lm) {

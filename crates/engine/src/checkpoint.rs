@@ -20,9 +20,13 @@ const TEXT_BYTES: u64 = 256 << 20;
 /// `tokenizer_config.json`.
 ///
 /// Created from a path. A file whose name ends in `.gguf` is a GGUF file; any other path is a
-/// directory.
+/// directory. A directory with a LoRA adapter of Python's peft has a base, whose files it has where
+/// it lacks its own.
 #[derive(Clone, Debug)]
-pub struct Checkpoint(Place);
+pub struct Checkpoint {
+    place: Place,
+    base: Option<Arc<Checkpoint>>,
+}
 
 #[derive(Clone, Debug)]
 enum Place {
@@ -61,13 +65,92 @@ impl Checkpoint {
         name: &'static str,
         files: &'static [(&'static str, &'static [u8])],
     ) -> Self {
-        Self(Place::Memory { name, files })
+        let place = Place::Memory { name, files };
+        Self { place, base: None }
+    }
+
+    /// Returns the checkpoint with this base. Its own files come first; a file that it lacks is the
+    /// base's.
+    #[must_use]
+    pub fn with_base(mut self, base: Self) -> Self {
+        self.base = Some(Arc::new(base));
+        self
+    }
+
+    /// Whether the checkpoint is an adapter, which has only the changes of a base model.
+    #[must_use]
+    pub fn is_adapter(&self) -> bool {
+        self.has_own(ADAPTER)
+    }
+
+    /// The name of the model that an adapter belongs to, as `adapter_config.json` has it, and the
+    /// revision on the hub; `None` if the checkpoint is not an adapter.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::Json`] for an unreadable file, and [`Error::Checkpoint`] if it names
+    /// no model.
+    pub fn base_name(&self) -> Result<Option<(String, Option<String>)>, Error> {
+        let Some(text) = self.own_text(ADAPTER)? else {
+            return Ok(None);
+        };
+        let path = self.own_path_of(ADAPTER);
+        let config: Value =
+            serde_json::from_str(&text).map_err(|error| Error::json(&path, error))?;
+        let text_of = |field: &str| config[field].as_str().filter(|text| !text.is_empty());
+        let Some(name) = text_of("base_model_name_or_path") else {
+            return Err(Error::checkpoint(
+                &path,
+                "base_model_name_or_path names no model",
+            ));
+        };
+        Ok(Some((
+            name.to_owned(),
+            text_of("revision").map(str::to_owned),
+        )))
+    }
+
+    /// Gives an adapter its base, if that is a folder on this machine. A relative path may start at
+    /// the adapter's folder. An unreadable adapter has no base; whoever needs the base gets the
+    /// error.
+    fn with_local_base(self) -> Self {
+        let Ok(Some((name, _))) = self.base_name() else {
+            return self;
+        };
+        let paths = [PathBuf::from(&name), self.path().join(&name)];
+        // The base of an adapter is not an adapter: two of them could be each other's base.
+        let is_base = |path: &&PathBuf| path.is_dir() && !path.join(ADAPTER).exists();
+        match paths.iter().find(is_base) {
+            Some(path) => {
+                let base = Self::from(path);
+                self.with_base(base)
+            }
+            None => self,
+        }
+    }
+
+    /// The path of an adapter's base, if it is known.
+    #[must_use]
+    pub fn base_path(&self) -> Option<&Path> {
+        self.base.as_ref().map(|base| base.path())
+    }
+
+    /// Returns the base of an adapter.
+    pub(crate) fn base(&self) -> Result<&Self, Error> {
+        if let Some(base) = &self.base {
+            return Ok(base);
+        }
+        let name = self.base_name()?.map_or_else(String::new, |(name, _)| name);
+        let reason = format!(
+            "the adapter belongs to {name:?}, which is not the folder of a model on this machine: download it, and write its path as \
+             base_model_name_or_path"
+        );
+        Err(Error::checkpoint(&self.own_path_of(ADAPTER), reason))
     }
 
     /// The path of the directory or GGUF file, or the name of files in memory.
     #[must_use]
     pub fn path(&self) -> &Path {
-        match &self.0 {
+        match &self.place {
             Place::Directory(dir) => dir,
             Place::Memory { name, .. } => Path::new(name),
             Place::Gguf(file) => &file.path,
@@ -77,14 +160,30 @@ impl Checkpoint {
     /// The path of `file` for messages. The file need not exist.
     #[must_use]
     pub fn path_of(&self, file: &str) -> PathBuf {
+        self.holder(file).own_path_of(file)
+    }
+
+    fn own_path_of(&self, file: &str) -> PathBuf {
         self.path().join(file)
+    }
+
+    /// Returns the checkpoint that has a file: the base if only the base has it.
+    fn holder(&self, file: &str) -> &Self {
+        match &self.base {
+            Some(base) if !self.has_own(file) && base.has(file) => base.holder(file),
+            _ => self,
+        }
     }
 
     /// Whether the checkpoint has `file`. In a GGUF file, the text files that its metadata replaces
     /// exist.
     #[must_use]
     pub fn has(&self, file: &str) -> bool {
-        match &self.0 {
+        self.has_own(file) || self.base.as_ref().is_some_and(|base| base.has(file))
+    }
+
+    fn has_own(&self, file: &str) -> bool {
+        match &self.place {
             Place::Directory(dir) => dir.join(file).exists(),
             Place::Memory { files, .. } => find(files, file).is_some(),
             Place::Gguf(_) => gguf::has(file),
@@ -98,7 +197,11 @@ impl Checkpoint {
     /// [`Error::Checkpoint`] if it is truncated or corrupt, [`Error::MissingField`],
     /// [`Error::BadField`] and [`Error::Unsupported`] for its metadata.
     pub fn text(&self, file: &str) -> Result<Option<Cow<'static, str>>, Error> {
-        let text = match &self.0 {
+        self.holder(file).own_text(file)
+    }
+
+    fn own_text(&self, file: &str) -> Result<Option<Cow<'static, str>>, Error> {
+        let text = match &self.place {
             Place::Gguf(place) => return Ok(place.get()?.text(file)?.map(Cow::Owned)),
             Place::Directory(dir) => {
                 beamgen_files::read_text_file(&dir.join(file), TEXT_BYTES).map(Cow::Owned)
@@ -114,12 +217,12 @@ impl Checkpoint {
             Ok(text) => {
                 // A Git LFS pointer would otherwise be reported as invalid JSON, which hides the
                 // cause.
-                refuse_pointer(&self.path_of(file), text.as_bytes())?;
+                refuse_pointer(&self.own_path_of(file), text.as_bytes())?;
                 Ok(Some(text))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::Io {
-                path: self.path_of(file),
+                path: self.own_path_of(file),
                 source,
             }),
         }
@@ -135,7 +238,7 @@ impl Checkpoint {
 
     /// Returns the bytes of a file. A file in a directory is mapped into memory, not read.
     pub(crate) fn bytes(&self, file: &str) -> Result<Bytes, Error> {
-        let bytes = match &self.0 {
+        let bytes = match &self.holder(file).place {
             Place::Directory(dir) => return mapped(&dir.join(file)),
             Place::Memory { files, .. } => find(files, file).map(Bytes::Static),
             Place::Gguf(_) => None,
@@ -145,37 +248,19 @@ impl Checkpoint {
 
     /// The GGUF file, which the first call opens; `None` for other checkpoints.
     pub(crate) fn gguf(&self) -> Result<Option<Arc<Gguf>>, Error> {
-        match &self.0 {
+        match &self.place {
             Place::Gguf(file) => file.get().map(Some),
             Place::Directory(_) | Place::Memory { .. } => Ok(None),
         }
     }
 
-    /// Refuses a folder with a LoRA adapter. `transformers` would apply the adapter to the weights
-    /// in the folder, and this engine would not, so results would differ.
-    pub(crate) fn refuse_adapter(&self) -> Result<(), Error> {
-        let Some(text) = self.text(ADAPTER)? else {
-            return Ok(());
-        };
-        // The folder is refused in any case, so a broken adapter file only costs the base model's
-        // name in the message.
-        let config: Value = serde_json::from_str(&text).unwrap_or_default();
-        let base = config["base_model_name_or_path"].as_str();
-        Err(Error::Checkpoint {
-            path: self.path_of(ADAPTER),
-            reason: format!(
-                "the folder has an adapter (LoRA) of {}, which is not applied; merge it first (merge_and_unload of \
-                 Python's peft, then save_pretrained), or move the adapter's files away to use the model without it",
-                base.unwrap_or("another model")
-            ),
-        })
-    }
-
     /// Returns the error for a missing file, with the likely cause.
     fn missing(&self, file: &str) -> Error {
-        // A folder with only an adapter lacks most files. The adapter is then the true cause.
-        if let Err(adapter) = self.refuse_adapter() {
-            return adapter;
+        // A folder with an adapter lacks most files. The missing base is then the true cause.
+        if self.is_adapter()
+            && let Err(error) = self.base()
+        {
+            return error;
         }
         let other = OTHER_TOKENIZERS.iter().find(|name| self.has(name));
         let reason = match other {
@@ -197,7 +282,7 @@ impl Checkpoint {
 }
 
 /// The configuration that peft writes next to an adapter's weights.
-const ADAPTER: &str = "adapter_config.json";
+pub(crate) const ADAPTER: &str = "adapter_config.json";
 
 /// Tokenizers in formats that are not read: `SentencePiece` (`tokenizer.model`, `spiece.model`),
 /// byte-level BPE, `WordPiece` and Mistral's tekken.
@@ -220,7 +305,7 @@ impl From<&Path> for Checkpoint {
     fn from(path: &Path) -> Self {
         let extension = path.extension().and_then(|e| e.to_str());
         // A directory whose name ends in `.gguf` is still a directory.
-        Self(match extension {
+        let place = match extension {
             Some(e) if e.eq_ignore_ascii_case("gguf") && !path.is_dir() => {
                 Place::Gguf(Arc::new(GgufFile {
                     path: path.to_owned(),
@@ -228,7 +313,8 @@ impl From<&Path> for Checkpoint {
                 }))
             }
             _ => Place::Directory(path.to_owned()),
-        })
+        };
+        Self { place, base: None }.with_local_base()
     }
 }
 
@@ -316,10 +402,7 @@ mod tests {
             missing("config.json"),
             crate::Weights::load(dir.path()).unwrap_err().to_string(),
         ] {
-            assert!(
-                error.contains("of org/base") && error.contains("merge_and_unload"),
-                "{error}"
-            );
+            assert!(error.contains("belongs to \"org/base\""), "{error}");
         }
     }
 }

@@ -11,7 +11,7 @@ use beamgen_engine::{
 };
 #[cfg(feature = "cuda")]
 use beamgen_engine::{DeviceChoice, ThreadPool};
-use common::{FAMILIES, append, fixture};
+use common::{ADAPTERS, FAMILIES, append, fixture};
 use safetensors::SafeTensors;
 
 /// The largest allowed difference between two float32 implementations. Logits are around 10.
@@ -153,7 +153,7 @@ fn incremental_is_whole(engine: &mut Engine, tokens: &[u32]) -> bool {
 fn every_family_equals_transformers() {
     println!("family | max abs logit diff | greedy equal | incremental = whole");
     println!("--- | --- | --- | ---");
-    for name in FAMILIES {
+    for name in FAMILIES.into_iter().chain(ADAPTERS) {
         let model = Arc::new(Model::load(&fixture(name)).unwrap());
         let (expected, greedy) = (Expected::load(name), Greedy::load(name));
         let logits = expected.floats("logits.2");

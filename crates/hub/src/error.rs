@@ -261,11 +261,6 @@ pub enum RequestError {
     /// The file does not exist: status 404, or the listing of the repository does not have it.
     #[error("the repository has no such file; check the name, or take another revision")]
     NoFile,
-    /// The repository contains only a LoRA adapter, which needs another model.
-    #[error(
-        "the repository has an adapter (LoRA) of the model that its adapter_config.json names, and adapters are not supported: merge it into that model first (merge_and_unload of Python's peft, then save_pretrained) and name the new folder"
-    )]
-    Adapter,
     /// The repository has no `tokenizer.json`, only a tokenizer in the unsupported file of the
     /// field.
     #[error(

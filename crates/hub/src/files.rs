@@ -37,6 +37,11 @@ const WEIGHTS: [&str; 4] = [
     "pytorch_model.bin.index.json",
 ];
 
+/// The configuration that Python's peft writes next to an adapter's weights.
+const ADAPTER: &str = "adapter_config.json";
+/// The weights of an adapter, in order of preference.
+const ADAPTER_WEIGHTS: [&str; 2] = ["adapter_model.safetensors", "adapter_model.bin"];
+
 fn is_index(weights: &str) -> bool {
     weights.ends_with(".index.json")
 }
@@ -66,11 +71,9 @@ pub(crate) fn needed(
     part: Part,
     target: &RequestTarget,
 ) -> Result<Needed, HubError> {
-    // An adapter is refused even if weights are next to it. They are the base model's, and a search
-    // would silently use the wrong model.
-    let has_weights = part == Part::Whole && gguf.is_none();
-    if has_weights && listed.contains("adapter_config.json") {
-        return Err(target.failed(RequestError::Adapter));
+    // Weights next to an adapter are those of its base, or checkpoints of its training.
+    if part == Part::Whole && gguf.is_none() && listed.contains(ADAPTER) {
+        return adapter(listed, target);
     }
     // A GGUF file contains the configuration and the tokenizer.
     let must = gguf.map_or(&REQUIRED[..], |_| &[]);
@@ -103,6 +106,26 @@ pub(crate) fn needed(
         index = Some(weights).filter(|name| is_index(name));
     }
     Ok(Needed { files, index })
+}
+
+/// Chooses the files of an adapter. What it lacks, such as the tokenizer, is its base's.
+fn adapter(listed: &BTreeSet<String>, target: &RequestTarget) -> Result<Needed, HubError> {
+    let optional = OPTIONAL.iter().chain(&["tokenizer.json"]);
+    let optional = optional.filter(|name| listed.contains(**name));
+    let mut files: Vec<String> = [ADAPTER]
+        .iter()
+        .chain(optional)
+        .map(|name| (*name).to_owned())
+        .collect();
+    let weights = ADAPTER_WEIGHTS
+        .into_iter()
+        .find(|name| listed.contains(*name));
+    let Some(weights) = weights else {
+        let target = target.with_file(ADAPTER_WEIGHTS[0]);
+        return Err(target.failed(RequestError::NoFile));
+    };
+    files.push(weights.to_owned());
+    Ok(Needed { files, index: None })
 }
 
 #[derive(Deserialize)]
@@ -140,6 +163,11 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<St
     let lacks = |name: &&str| !snapshot.join(name).is_file();
     if let Some(file) = gguf {
         let lacking = Some(file).filter(lacks);
+        return lacking.into_iter().map(str::to_owned).collect();
+    }
+    if part == Part::Whole && !lacks(&ADAPTER) {
+        let has_weights = ADAPTER_WEIGHTS.iter().any(|name| !lacks(name));
+        let lacking = Some(ADAPTER_WEIGHTS[0]).filter(|_| !has_weights);
         return lacking.into_iter().map(str::to_owned).collect();
     }
     let required = REQUIRED.iter().filter(|name| lacks(name));
@@ -233,13 +261,25 @@ mod tests {
             text.contains("tokenizer.model") && text.contains("save_pretrained"),
             "{text}"
         );
-        for with in ["", "config.json tokenizer.json model.safetensors"] {
-            let text = refused(
-                &format!("adapter_config.json adapter_model.safetensors {with}"),
-                None,
-            );
-            assert!(text.contains("merge_and_unload"), "{text}");
-        }
+        let text = refused("adapter_config.json README.md", None);
+        assert!(text.contains("adapter_model.safetensors"), "{text}");
+    }
+
+    #[test]
+    fn an_adapter_is_fetched_without_the_weights_next_to_it() {
+        let names = "adapter_config.json adapter_model.safetensors adapter_model.bin config.json \
+                     model.safetensors tokenizer.json tokenizer_config.json optimizer.pt";
+        let found = needed(&listed(names), None, Part::Whole, &target()).expect("enough");
+        let expected = [
+            "adapter_config.json",
+            "tokenizer_config.json",
+            "tokenizer.json",
+            "adapter_model.safetensors",
+        ];
+        assert_eq!(
+            (found.files, found.index),
+            (expected.map(str::to_owned).to_vec(), None)
+        );
     }
 
     #[test]

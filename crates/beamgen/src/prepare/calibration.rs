@@ -24,7 +24,7 @@ pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Fou
         (Some(path), _) => Some(path.clone()),
         // A broken file next to the model must not stop runs that need no calibration, so it is
         // read only if needed.
-        (None, Some(Source::Local(model))) if useful => {
+        (None, Some(Source::Local { path: model, .. })) if useful => {
             Some(beside(model)).filter(|path| path.is_file())
         }
         _ => None,

@@ -1,5 +1,6 @@
 //! The tensors of a checkpoint by name. Values are converted to float32 when they are read.
 
+mod adapter;
 mod gguf;
 mod safetensors;
 mod torch;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use beamgen_kernels::{Q8Block, WeightFormat};
 
 use crate::bytes::Bytes;
+use crate::checkpoint::ADAPTER;
 use crate::{Checkpoint, Encoding, Error};
 
 /// Named tensors, from a checkpoint or created in memory.
@@ -43,6 +45,8 @@ struct Entry {
     /// The rows of a head, if the rows of a head's two halves alternate, as llama.cpp stores them.
     /// The number is even and divides the number of rows. `None` if the rows are in order.
     interleaved: Option<usize>,
+    /// The change by an adapter; `None` without one.
+    delta: Option<Arc<adapter::Delta>>,
 }
 
 impl Entry {
@@ -58,6 +62,7 @@ impl Entry {
             range,
             encoding,
             interleaved: None,
+            delta: None,
         }
     }
 
@@ -71,6 +76,7 @@ impl Entry {
             && self.encoding.is_ok()
             && self.encoding == other.encoding
             && self.interleaved == other.interleaved
+            && self.delta == other.delta
             && self.bytes() == other.bytes()
     }
 }
@@ -106,7 +112,8 @@ impl Weights {
 
     /// Opens the tensors of a checkpoint. In a directory, uses the first that exists of
     /// `model.safetensors`, `model.safetensors.index.json`, `pytorch_model.bin` and
-    /// `pytorch_model.bin.index.json`. An index lists further files (shards).
+    /// `pytorch_model.bin.index.json`. An index lists further files (shards). A directory with a
+    /// LoRA adapter gives the tensors of its base with the adapter's added.
     ///
     /// # Errors
     /// [`Error::NoCheckpoint`] if the directory has none of these files; [`Error::Checkpoint`] for
@@ -119,9 +126,17 @@ impl Weights {
             gguf::add(&mut weights, &file)?;
             return Ok(weights);
         }
-        // A folder may have weights and an adapter. `transformers` would apply the adapter, so the
-        // folder is refused first.
-        checkpoint.refuse_adapter()?;
+        // A folder may have weights and an adapter. `transformers` would apply the adapter to its
+        // base, whatever other weights the folder has.
+        if checkpoint.is_adapter() {
+            let mut weights = Self::load(checkpoint.base()?.clone())?;
+            if weights.has_blocks() {
+                let reason = "an adapter needs a base in Hugging Face layout, not a GGUF file";
+                return Err(Error::checkpoint(&checkpoint.path_of(ADAPTER), reason));
+            }
+            adapter::add(&mut weights, &checkpoint)?;
+            return Ok(weights);
+        }
         let sources: [(&str, &str, AddFile); 2] = [
             // If a folder has both kinds, `transformers` reads the safetensors.
             (safetensors::SINGLE, safetensors::INDEX, safetensors::add),
@@ -348,6 +363,7 @@ impl Weights {
             bytes: entry.bytes(),
             encoding: self.encoding(name)?,
             interleaved: entry.interleaved,
+            delta: entry.delta.as_deref(),
         })
     }
 
@@ -392,6 +408,7 @@ pub(crate) struct View<'a> {
     bytes: &'a [u8],
     pub(crate) encoding: Encoding,
     interleaved: Option<usize>,
+    delta: Option<&'a adapter::Delta>,
 }
 
 impl View<'_> {
@@ -446,7 +463,11 @@ impl View<'_> {
     /// Decodes `out.len()` values to float32, from value `start` on.
     pub(crate) fn widen(&self, start: usize, mut out: &mut [f32]) {
         if self.interleaved.is_none() {
-            return self.encoding.widen(self.bytes, start, out);
+            self.encoding.widen(self.bytes, start, out);
+            if let Some(delta) = self.delta {
+                delta.add(start, out, self.encoding);
+            }
+            return;
         }
         let width: usize = self.shape[1..].iter().product();
         let mut at = start;

@@ -28,6 +28,7 @@ fn kept_blocks_are_the_values_of_gguf() {
             bytes: bytes.data(),
             encoding,
             interleaved: None,
+            delta: None,
         };
         let format = encoding.blocks_format().unwrap();
         let layer =

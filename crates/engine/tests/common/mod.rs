@@ -27,6 +27,9 @@ pub(crate) const FAMILIES: [&str; 10] = [
     "phi3-partial",
 ];
 
+/// Adapters of two of them, which `peft` merged for the expected values.
+pub(crate) const ADAPTERS: [&str; 2] = ["qwen2-lora", "qwen3-lora"];
+
 /// Returns `n` tokens less than `vocab`. Equal seeds give equal tokens.
 pub(crate) fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {
     noise(n, seed)
