@@ -237,7 +237,7 @@ fn an_adapter_takes_its_base_from_the_hubs_cache() {
     assert_eq!(solved("much").0, much);
 
     place.edit("much/adapter_config.json", |config| {
-        config["use_dora"] = json!(true)
+        config["use_dora"] = json!(true);
     });
     let refused = place.run(&[
         "solve",
@@ -252,7 +252,7 @@ fn an_adapter_takes_its_base_from_the_hubs_cache() {
         &["much/adapter_config.json", "use_dora", "merge_and_unload"],
     );
     place.edit("much/adapter_config.json", |config| {
-        config["base_model_name_or_path"] = json!("org/other")
+        config["base_model_name_or_path"] = json!("org/other");
     });
     let refused = place.run(&[
         "solve",
