@@ -25,8 +25,9 @@ impl Solver {
     /// Each chain is a problem with the steps to score as its [`steps`](Problem::steps). Where a
     /// completion is worth its agreement with a vote, K chains from the bare problem vote: the
     /// completions of a wrong step would vote for its consequences. Chains that begin alike have the
-    /// same completions. A chain that states its answer is its own completion. `each` gets the chains in order: the position, and a score for each
-    /// step from 0 to 1.
+    /// same completions. A chain that states its answer is its own completion.
+    ///
+    /// `each` gets the chains in order: the position, and a score from 0 to 1 for each step.
     ///
     /// # Errors
     /// `search.rollouts.count` is 0, the worth needs a reward model that is not loaded, or a model

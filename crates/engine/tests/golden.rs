@@ -188,7 +188,7 @@ fn every_family_equals_transformers_on_a_cuda_device() {
         return;
     }
     let compute = DeviceChoice::Cuda(0).open().unwrap();
-    for name in FAMILIES {
+    for name in FAMILIES.into_iter().chain(ADAPTERS) {
         let config = ModelConfig::load(&fixture(name)).unwrap();
         let weights = Weights::load(&fixture(name)).unwrap();
         let pool = ThreadPool::new(1);

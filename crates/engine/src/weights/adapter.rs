@@ -306,11 +306,6 @@ mod tests {
             None,
         );
         assert!(error.contains("\"org/base\""), "{error}");
-        let error = refused(&[], Some("phi3"));
-        assert!(
-            error.contains(SAFETENSORS) && error.contains("which the base lacks"),
-            "{error}"
-        );
         let error = refused(&[], Some("llama"));
         assert!(
             error.contains(SAFETENSORS) && error.contains("do not fit"),
