@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::real_checkpoints::{BABBLE, SHEPHERD, SHORT, assert_scored, fixture, problems};
 use crate::run::Place;
@@ -236,31 +236,30 @@ fn an_adapter_takes_its_base_from_the_hubs_cache() {
     assert_ne!(base, much);
     assert_eq!(solved("much").0, much);
 
-    place.edit("much/adapter_config.json", |config| {
-        config["use_dora"] = json!(true);
-    });
-    let refused = place.run(&[
-        "solve",
-        "p.jsonl",
-        "--generator",
-        "much",
-        "--strategy",
-        "majority",
-    ]);
-    refused.assert_refused(
-        "DoRA",
-        &["much/adapter_config.json", "use_dora", "merge_and_unload"],
-    );
-    place.edit("much/adapter_config.json", |config| {
-        config["base_model_name_or_path"] = json!("org/other");
-    });
-    let refused = place.run(&[
-        "solve",
-        "p.jsonl",
-        "--generator",
-        "much",
-        "--strategy",
-        "majority",
-    ]);
-    refused.assert_refused("no base", &["org/other", "hf download"]);
+    let refusals: [(&str, Value, &[&str]); 2] = [
+        (
+            "use_dora",
+            json!(true),
+            &["much/adapter_config.json", "use_dora", "merge_and_unload"],
+        ),
+        (
+            "base_model_name_or_path",
+            json!("org/other"),
+            &["org/other", "hf download"],
+        ),
+    ];
+    for (field, value, words) in refusals {
+        place.edit("much/adapter_config.json", |config| {
+            config[field] = value.clone();
+        });
+        let args = [
+            "solve",
+            "p.jsonl",
+            "--strategy",
+            "majority",
+            "--generator",
+            "much",
+        ];
+        place.run(&args).assert_refused(field, words);
+    }
 }

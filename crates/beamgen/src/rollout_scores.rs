@@ -35,7 +35,7 @@ impl Solver {
     pub fn score_by_rollouts(
         &mut self,
         chains: &[Problem],
-        mut each: impl FnMut(usize, Scores) -> ControlFlow<()>,
+        mut each: impl FnMut(usize, Result<Vec<f32>, Error>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let mut settings = self.settings();
         let search = &mut settings.search;
