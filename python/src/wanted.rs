@@ -69,7 +69,7 @@ impl Base {
         base.config.search = base.named(base.plain.clone(), &Wanted::default())?.search;
         match base.config.check() {
             // Whether the verifier is open is checked with each problem.
-            Err(Error::Setting(ConfigError::NeedsOpenVerifier)) if own_verifier => Ok(base),
+            Err(Error::Setting(ConfigError::NeedsOpenVerifier { .. })) if own_verifier => Ok(base),
             checked => checked.map(|()| base),
         }
     }
