@@ -424,9 +424,7 @@ impl Defaults {
     /// Returns the effective settings of a request. Greedy decoding always has temperature 0. If
     /// scores rate the whole chain so far, the aggregation is the last score.
     pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
-        if settings.search.strategy.spec().is_greedy {
-            settings.generator.sampling.temperature = Some(0.0);
-        }
+        settings.generator = settings.effective_generator().into_owned();
         if self.scores_chains {
             settings.search.aggregation = Aggregation::Last;
         }

@@ -1,5 +1,6 @@
 //! Requests: a problem together with the settings that it is solved with.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,17 @@ impl Settings {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.search.validate()?;
         self.generator.validate()
+    }
+
+    /// Returns the settings of the generator that the search uses. Greedy decoding always has
+    /// temperature 0.
+    #[must_use]
+    pub fn effective_generator(&self) -> Cow<'_, GeneratorConfig> {
+        let mut generator = Cow::Borrowed(&self.generator);
+        if self.search.strategy.spec().is_greedy {
+            generator.to_mut().sampling.temperature = Some(0.0);
+        }
+        generator
     }
 }
 

@@ -178,7 +178,7 @@ impl ActiveProblem {
         let asks_verifier =
             settings.search.uses_outcomes() || (verifier.is_some() && strategy.asks_verifier());
         let generator = &mut cx.models.generator;
-        let opened = match generator.open(&request.problem, key, &settings.generator) {
+        let opened = match generator.open(&request.problem, key, &settings.effective_generator()) {
             Ok(opened) => opened,
             Err(error @ GenError::Lost(_)) => return Err(error.into()),
             Err(error) => {

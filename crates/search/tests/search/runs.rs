@@ -296,11 +296,14 @@ fn a_majority_is_not_scored_and_greedy_is_one_chain() {
         strategy: StrategyKind::GREEDY,
         ..SearchConfig::default()
     };
-    let results = slow().solve(&config, problems(5)).0;
+    let mut scripts = slow();
+    let results = scripts.solve(&config, problems(5)).0;
     for result in &results {
         assert_eq!(result.finished.len(), 1);
         assert!(result.steps().iter().all(|step| step.score.is_some()));
     }
+    // Its tokens are the likeliest, whatever the settings of the generator say.
+    assert_eq!(scripts.generator.temperatures, [Some(0.0); 5]);
 }
 
 #[test]

@@ -147,6 +147,8 @@ pub(crate) struct ScriptedGenerator<'a> {
     pub tokens_sampled: usize,
     pub passes: usize,
     pub rows: Vec<usize>,
+    /// The temperature that each problem was opened with.
+    pub temperatures: Vec<Option<f32>>,
 }
 
 impl<'a> ScriptedGenerator<'a> {
@@ -161,6 +163,7 @@ impl<'a> ScriptedGenerator<'a> {
             tokens_sampled: 0,
             passes: 0,
             rows: Vec::new(),
+            temperatures: Vec::new(),
         }
     }
 
@@ -271,8 +274,9 @@ impl Generator for ScriptedGenerator<'_> {
         &mut self,
         problem: &Problem,
         key: u64,
-        _: &GeneratorConfig,
+        settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
+        self.temperatures.push(settings.sampling.temperature);
         if problem.text.contains("too long") {
             return Err(GenError::PromptTooLong {
                 tokens: 9999,
