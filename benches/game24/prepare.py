@@ -18,7 +18,7 @@ import json
 import pathlib
 import random
 
-from rules import moves, solvable
+from rules import moves, ways
 
 DEV, TEST = range(801, 901), range(901, 1001)
 
@@ -28,19 +28,18 @@ def problem(numbers):
 
 
 def trace(random, numbers, right):
-    """A chain of legal steps, by a uniform choice of those that keep 24 within reach (right) or of all with a small result."""
+    """A chain of legal steps: towards 24 (right), where a step's chance grows with the square of the ways that it leaves, or any steps with small results."""
     left, lines = list(numbers), []
     while len(left) > 1:
-        choices = sorted({(a, op, b, c, rest) for a, op, b, c, rest in moves(left)})
+        choices = sorted(set(moves(left)))
         if right:
-            choices = [c for c in choices if solvable((*c[4], c[3]))]
-            if not choices:
-                return None
+            weights = [ways((*rest, result)) ** 2 for *_, result, rest in choices]
         else:
             choices = [c for c in choices if c[3] <= 100] or choices
-        a, op, b, c, rest = random.choice(choices)
-        left = sorted([*rest, c])
-        lines.append(f"{a} {op} {b} = {c} (left: {' '.join(map(str, left))})")
+            weights = [1] * len(choices)
+        a, op, b, result, rest = random.choices(choices, weights)[0]
+        left = sorted([*rest, result])
+        lines.append(f"{a} {op} {b} = {result} (left: {' '.join(map(str, left))})")
     lines.append(f"The answer is {left[0]}.")
     return "\n".join(lines)
 
@@ -61,16 +60,14 @@ def main():
     learnt = [numbers for numbers in games.values() if tuple(sorted(numbers)) not in held]
     unsolvable = sorted(set(itertools.combinations_with_replacement(range(1, 14), 4)) - {tuple(sorted(g)) for g in games.values()})
 
-    # Seven of nine traces are right, one is wrong, and one is of a game without a solution.
-    kinds = [(learnt, True)] * 7 + [(learnt, False), (unsolvable, False)]
-    traces = set()
-    while len(traces) < args.traces:
-        pool, right = rng.choice(kinds)
+    # Eight of ten traces are right, one is wrong, and one is of a game without a solution. A trace may come again: there are only some
+    # 11,000 right ones, so traces that must differ would mostly be wrong.
+    solved = [numbers for numbers in learnt if ways(numbers)]
+    traces = []
+    for _ in range(args.traces):
+        pool, right = rng.choices([(solved, True), (learnt, False), (unsolvable, False)], [8, 1, 1])[0]
         numbers = sorted(rng.choice(pool))
-        if text := trace(rng, numbers, right):
-            traces.add((problem(numbers), text))
-    traces = sorted(traces)
-    rng.shuffle(traces)
+        traces.append((problem(numbers), trace(rng, numbers, right)))
 
     def write(name, rows):
         with open(args.out / name, "w", encoding="utf-8") as file:

@@ -20,16 +20,16 @@ def moves(numbers):
                 yield a, "/", b, a // b, rest
 
 
-def solvable(numbers):
-    """Whether moves with whole, non-negative results lead to 24. (Some games need fractions; the traces do not use them.)"""
-    return _solvable(tuple(sorted(numbers)))
+def ways(numbers):
+    """How many chains of moves with whole, non-negative results lead to 24. (Some games need fractions; the traces do not use them.)"""
+    return _ways(tuple(sorted(numbers)))
 
 
 @lru_cache(None)
-def _solvable(numbers):
+def _ways(numbers):
     if len(numbers) == 1:
-        return numbers[0] == 24
-    return any(solvable((*rest, result)) for _, _, _, result, rest in moves(numbers))
+        return int(numbers[0] == 24)
+    return sum(ways((*rest, result)) for _, _, _, result, rest in set(moves(numbers)))
 
 
 def within_reach(numbers):

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::Error;
 use crate::bytes::{Bytes, mapped, refuse_pointer};
 use crate::gguf::{self, Gguf};
+use crate::vocabulary_files::{self, MERGES, VOCABULARY};
 
 /// The most bytes of a text file that are read. The longest known one, a `tokenizer.json`, has 35
 /// MB.
@@ -20,7 +21,8 @@ const TEXT_BYTES: u64 = 256 << 20;
 /// `tokenizer_config.json`.
 ///
 /// Created from a path. A file whose name ends in `.gguf` is a GGUF file; any other path is a
-/// directory. A directory with a LoRA adapter of Python's peft has a base, whose files it has where
+/// directory. In a directory without `tokenizer.json`, the older pair `vocab.json` and `merges.txt`
+/// replaces it. A directory with a LoRA adapter of Python's peft has a base, whose files it has where
 /// it lacks its own.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
@@ -184,10 +186,16 @@ impl Checkpoint {
 
     fn has_own(&self, file: &str) -> bool {
         match &self.place {
-            Place::Directory(dir) => dir.join(file).exists(),
+            Place::Directory(dir) => dir.join(file).exists() || self.builds(file),
             Place::Memory { files, .. } => find(files, file).is_some(),
             Place::Gguf(_) => gguf::has(file),
         }
+    }
+
+    /// Whether `file` is a `tokenizer.json` that the directory has as the older pair of files.
+    fn builds(&self, file: &str) -> bool {
+        let has = |file| matches!(&self.place, Place::Directory(dir) if dir.join(file).exists());
+        file == TOKENIZER && !has(TOKENIZER) && has(VOCABULARY) && has(MERGES)
     }
 
     /// Reads a text file. Returns `None` if the file does not exist.
@@ -201,6 +209,9 @@ impl Checkpoint {
     }
 
     fn own_text(&self, file: &str) -> Result<Option<Cow<'static, str>>, Error> {
+        if self.builds(file) {
+            return vocabulary_files::tokenizer(self).map(|text| Some(text.into()));
+        }
         let text = match &self.place {
             Place::Gguf(place) => return Ok(place.get()?.text(file)?.map(Cow::Owned)),
             Place::Directory(dir) => {
@@ -265,7 +276,10 @@ impl Checkpoint {
         let other = OTHER_TOKENIZERS.iter().find(|name| self.has(name));
         let reason = match other {
             // The other formats replace `tokenizer.json` and no other file.
-            Some(other) if file == "tokenizer.json" => {
+            Some(&VOCABULARY) if file == TOKENIZER => {
+                format!("no such file, and {VOCABULARY} needs {MERGES}, which is missing")
+            }
+            Some(other) if file == TOKENIZER => {
                 let folder = self.path().display();
                 format!(
                     "no such file; its tokenizer is in {other}, which is not read; convert it once with Python's \
@@ -284,8 +298,10 @@ impl Checkpoint {
 /// The configuration that peft writes next to an adapter's weights.
 pub(crate) const ADAPTER: &str = "adapter_config.json";
 
+const TOKENIZER: &str = "tokenizer.json";
+
 /// Tokenizers in formats that are not read: `SentencePiece` (`tokenizer.model`, `spiece.model`),
-/// byte-level BPE, `WordPiece` and Mistral's tekken.
+/// byte-level BPE without its merges, `WordPiece` and Mistral's tekken.
 const OTHER_TOKENIZERS: [&str; 5] = [
     "tokenizer.model",
     "vocab.json",

@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod buffers;
+mod byte_level;
 mod bytes;
 mod chat;
 mod checkpoint;
@@ -67,6 +68,7 @@ mod self_test;
 mod sequences;
 mod size;
 mod tokenizer;
+mod vocabulary_files;
 #[cfg(feature = "cuda")]
 mod warm_up;
 mod weight_type;

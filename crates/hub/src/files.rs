@@ -9,7 +9,10 @@ use crate::HubError;
 use crate::error::{RequestError, RequestTarget};
 use crate::id::{is_gguf, safe_path};
 
-const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
+const REQUIRED: [&str; 2] = ["config.json", TOKENIZER];
+const TOKENIZER: &str = "tokenizer.json";
+/// The older pair of files that replaces `tokenizer.json`.
+const TOKENIZER_PAIR: [&str; 2] = ["vocab.json", "merges.txt"];
 /// Tokenizers in unsupported formats; the error names the one that was found.
 const OTHER_TOKENIZERS: [&str; 5] = [
     "tokenizer.model",
@@ -79,10 +82,15 @@ pub(crate) fn needed(
     let must = gguf.map_or(&REQUIRED[..], |_| &[]);
     let must = must.iter().copied().chain(gguf);
     let mut files = Vec::new();
+    let has = |name: &&str| listed.contains(*name);
     for name in must {
-        if !listed.contains(name) {
+        if name == TOKENIZER && !has(&name) && TOKENIZER_PAIR.iter().all(has) {
+            files.extend(TOKENIZER_PAIR.map(str::to_owned));
+            continue;
+        }
+        if !has(&name) {
             let other = OTHER_TOKENIZERS.iter().find(|name| listed.contains(**name));
-            if let Some(other) = other.filter(|_| name == "tokenizer.json") {
+            if let Some(other) = other.filter(|_| name == TOKENIZER) {
                 return Err(target.failed(RequestError::OtherTokenizer(other)));
             }
             return Err(target.with_file(name).failed(RequestError::NoFile));
@@ -110,7 +118,12 @@ pub(crate) fn needed(
 
 /// Chooses the files of an adapter. What it lacks, such as the tokenizer, is its base's.
 fn adapter(listed: &BTreeSet<String>, target: &RequestTarget) -> Result<Needed, HubError> {
-    let optional = OPTIONAL.iter().chain(&["tokenizer.json"]);
+    let tokenizer: &[&str] = if listed.contains(TOKENIZER) {
+        &[TOKENIZER]
+    } else {
+        &TOKENIZER_PAIR
+    };
+    let optional = OPTIONAL.iter().chain(tokenizer);
     let optional = optional.filter(|name| listed.contains(**name));
     let mut files: Vec<String> = [ADAPTER]
         .iter()
@@ -170,7 +183,9 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<St
         let lacking = Some(ADAPTER_WEIGHTS[0]).filter(|_| !has_weights);
         return lacking.into_iter().map(str::to_owned).collect();
     }
+    let has_pair = !TOKENIZER_PAIR.iter().any(|name| lacks(&name));
     let required = REQUIRED.iter().filter(|name| lacks(name));
+    let required = required.filter(|name| !(**name == TOKENIZER && has_pair));
     let mut missing: Vec<String> = required.map(|name| (*name).to_owned()).collect();
     if part == Part::Tokenizer {
         return missing;
@@ -237,6 +252,34 @@ mod tests {
             files("pytorch_model.bin prm.toml chat_template.jinja"),
             with(&["chat_template.jinja", "prm.toml", "pytorch_model.bin"])
         );
+    }
+
+    #[test]
+    fn the_older_pair_of_files_replaces_a_tokenizer() {
+        let names = "config.json vocab.json merges.txt tokenizer_config.json model.safetensors";
+        let fetched = |names: &str| needed(&listed(names), None, Part::Whole, &target());
+        let files = fetched(names).expect("enough").files;
+        let expected = "config.json vocab.json merges.txt tokenizer_config.json model.safetensors";
+        assert_eq!(files.join(" "), expected);
+        let both = fetched(&format!("{names} tokenizer.json"));
+        assert!(
+            !both
+                .expect("enough")
+                .files
+                .contains(&"vocab.json".to_owned())
+        );
+        fetched("config.json vocab.json model.safetensors").expect_err("no merges");
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let whole = |file: &str| {
+            std::fs::write(folder.path().join(file), "{}").expect("written");
+            missing(folder.path(), None, Part::Whole)
+        };
+        for file in ["config.json", "model.safetensors"] {
+            whole(file);
+        }
+        assert_eq!(whole("vocab.json"), ["tokenizer.json"]);
+        assert!(whole("merges.txt").is_empty());
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn adds_bos(file: &Gguf) -> Result<bool, Error> {
         return Ok(true);
     }
     let pre = file.string(PRE)?;
-    Ok(pre.is_some_and(|pre| byte_level::LLAMA3.contains(&pre)))
+    Ok(pre.is_some_and(|pre| crate::byte_level::LLAMA3.contains(&pre)))
 }
 
 /// Returns the token whose id is stored at `key`, with the id; `None` if the file lacks the key.

@@ -388,3 +388,73 @@ fn broken_files_are_named() {
     let error = Tokenizer::load(dir.path()).unwrap_err();
     assert!(error.to_string().contains("tokenizer.json"), "{error}");
 }
+
+#[test]
+fn the_older_pair_of_files_gives_the_tokens_of_transformers() {
+    for name in ["vocabulary-qwen2", "vocabulary-gpt2", "vocabulary-space"] {
+        let folder = fixture(name);
+        assert!(!folder.join("tokenizer.json").exists());
+        let tokenizer = Tokenizer::load(&folder).unwrap();
+        let expected = fs::read_to_string(folder.join("expected.json")).unwrap();
+        let expected: Vec<Value> = serde_json::from_str(&expected).unwrap();
+        assert!(expected.len() > 5);
+        for row in expected {
+            let text = row["text"].as_str().unwrap();
+            let tokens = tokenizer.encode(text, false).unwrap();
+            assert_eq!(json!(tokens), row["tokens"], "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn an_older_pair_of_files_that_cannot_be_read_says_so() {
+    let refused = |file: &str, text: Option<&str>| {
+        let dir = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(fixture("vocabulary-qwen2")).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+        }
+        match text {
+            Some(text) => fs::write(dir.path().join(file), text).unwrap(),
+            None => fs::remove_file(dir.path().join(file)).unwrap(),
+        }
+        Tokenizer::load(dir.path()).unwrap_err().to_string()
+    };
+    let class = r#"{"tokenizer_class": "RobertaTokenizerFast"}"#;
+    let bos = r#"{"tokenizer_class": "GPT2Tokenizer", "add_bos_token": true}"#;
+    let cases: [(&str, Option<&str>, [&str; 2]); 7] = [
+        (
+            "merges.txt",
+            None,
+            ["tokenizer.json", "vocab.json needs merges.txt"],
+        ),
+        (
+            "merges.txt",
+            Some("#version: 0.2\na b c\n"),
+            ["merges.txt", "line 2"],
+        ),
+        (
+            "merges.txt",
+            Some("a \u{1f642}\n"),
+            ["tokenizer.json", "merge 0"],
+        ),
+        ("vocab.json", Some("[1]"), ["vocab.json", "not an object"]),
+        ("vocab.json", Some("{"), ["vocab.json", "line 1"]),
+        (
+            "tokenizer_config.json",
+            Some(class),
+            ["RobertaTokenizer", "save_pretrained"],
+        ),
+        (
+            "tokenizer_config.json",
+            Some(bos),
+            ["tokenizer_config.json", "add_bos_token"],
+        ),
+    ];
+    for (file, text, words) in cases {
+        let error = refused(file, text);
+        for word in words {
+            assert!(error.contains(word), "{error:?} lacks {word:?}");
+        }
+    }
+}
