@@ -263,3 +263,67 @@ fn an_adapter_takes_its_base_from_the_hubs_cache() {
         place.run(&args).assert_refused(field, words);
     }
 }
+
+#[test]
+fn a_model_takes_the_tokenizer_of_another() {
+    let place = Place::new();
+    let judge = fixture(&format!("prm/{SHEPHERD}"));
+    for (name, from) in [("org/tiny", &fixture("prm/reference")), ("org/prm", &judge)] {
+        cache(&place, name, from);
+        let without = format!("{name}-without");
+        let snapshot = cache(&place, &without, from);
+        for entry in std::fs::read_dir(&snapshot).expect("a snapshot") {
+            let path = entry.expect("an entry").path();
+            let file = path.file_name().and_then(|file| file.to_str());
+            if file.is_some_and(|file| file.contains("token") || file.contains("chat_template")) {
+                std::fs::remove_file(path).expect("removed");
+            }
+        }
+    }
+    place.write("p.jsonl", SHORT);
+    let search = ["solve", "p.jsonl", "--json", "-n", "4", "-m", "2"];
+    let format = ["--prm-format", "math-shepherd"];
+    let solve = |more: &[&str]| place.run(&[&search[..], &format, &BABBLE, more].concat());
+    let both = |generator, prm| ["--generator", generator, "--prm", prm];
+    let own = solve(&[&both("org/tiny", "org/prm")[..], &["--out", "own.run"]].concat());
+    let others = [
+        &both("org/tiny-without", "org/prm-without")[..],
+        &[
+            "--tokenizer",
+            "org/tiny",
+            "--prm-tokenizer",
+            "org/prm",
+            "--out",
+            "others.run",
+        ],
+    ];
+    let others = solve(&others.concat());
+    assert_eq!(problems(&own.ok().json()), problems(&others.ok().json()));
+    // Another tokenizer is another model.
+    let header = |run: &str| place.read(run).lines().next().map(str::to_owned);
+    assert_ne!(header("own.run"), header("others.run"));
+
+    for (more, words) in [
+        (
+            &both("org/tiny-without", "org/prm")[..],
+            &["org/tiny-without", "tokenizer.json"][..],
+        ),
+        (
+            &["--tokenizer", "org/tiny"],
+            &["org", "bundled model has its own tokenizer"],
+        ),
+        (
+            &[
+                "--generator",
+                "org/tiny",
+                "--tokenizer",
+                "nowhere",
+                "--prm",
+                "org/prm",
+            ],
+            &["nowhere", "no such folder"],
+        ),
+    ] {
+        solve(more).assert_refused("another tokenizer", words);
+    }
+}

@@ -94,7 +94,7 @@ fn flags_that_change_nothing_are_refused() {
         .collect();
     let named: Vec<&str> = needy.iter().map(|row| row.name).collect();
     let models = ["calibration", "score_as", "max_error", "prm", "prm_url"];
-    let others = ["prm_format", "prm_reference"];
+    let others = ["prm_format", "prm_tokenizer", "prm_reference"];
     let all = [
         &["outcome_scores", "stop_when_verified", "combine"],
         &models[..3],

@@ -1,5 +1,6 @@
 """The rules of the Game of 24 with an exact solver: which moves there are, and whether 24 is within reach."""
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,16 +21,16 @@ def moves(numbers):
                 yield a, "/", b, a // b, rest
 
 
-def ways(numbers):
-    """How many chains of moves with whole, non-negative results lead to 24. (Some games need fractions; the traces do not use them.)"""
-    return _ways(tuple(sorted(numbers)))
+def ways(numbers, largest=math.inf):
+    """How many chains of moves with whole, non-negative results up to `largest` lead to 24. (Some games need fractions; the traces do not use them.)"""
+    return _ways(tuple(sorted(numbers)), largest)
 
 
 @lru_cache(None)
-def _ways(numbers):
+def _ways(numbers, largest):
     if len(numbers) == 1:
         return int(numbers[0] == 24)
-    return sum(ways((*rest, result)) for _, _, _, result, rest in set(moves(numbers)))
+    return sum(ways((*rest, result), largest) for _, _, _, result, rest in set(moves(numbers)) if result <= largest)
 
 
 def within_reach(numbers):

@@ -91,6 +91,10 @@ pub struct ModelsConfig {
     /// hub. Absent: the bundled generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator: Option<PathBuf>,
+    /// The model whose tokenizer and chat template the generator uses, named as for `generator`.
+    /// Absent: its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<PathBuf>,
     /// The reward model: a folder, a GGUF file, or a name on a hub. Absent: the bundled model of
     /// the kind in `scorer`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,6 +104,9 @@ pub struct ModelsConfig {
     /// suggests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_format: Option<String>,
+    /// The model whose tokenizer and chat template the reward model uses. Absent: its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prm_tokenizer: Option<PathBuf>,
     /// The reference model of an implicit reward model, whose scores are log-ratios of the two
     /// models' probabilities.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,7 +155,10 @@ impl ModelsConfig {
             .into_iter()
             .flatten()
             .chain(judges);
-        self.names_servers() || named.any(|name| !crate::source::is_here(name))
+        let mut tokenizers = [&self.tokenizer, &self.prm_tokenizer].into_iter().flatten();
+        self.names_servers()
+            || named.any(|name| !crate::source::is_here(name))
+            || tokenizers.any(|name| !name.exists())
     }
 
     /// Whether servers run one of the models.
@@ -339,9 +349,10 @@ impl Config {
         let word = words.into_iter().find(|(word, _)| judge.is(word));
         models.scorer = word.map_or(ScorerKind::Prm, |(_, kind)| kind);
         models.prm = judge.model().cloned();
-        // A judge without a format, reference or server must not inherit those of the scorer.
+        // A judge without a format, reference, tokenizer or server must not inherit those of the scorer.
         models.prm_format.clone_from(&judge.format);
         models.prm_reference.clone_from(&judge.reference);
+        models.prm_tokenizer = None;
         models.prm_server.clone_from(&judge.server);
         models.judges.clear();
         config

@@ -81,7 +81,7 @@ impl EngineBench {
             return Err(ConfigError::TooLarge { field, value, most }.into());
         }
         let name = config.models.generator.as_deref();
-        let source = finder.find(name, bundled::GENERATOR)?;
+        let source = finder.find(name, None, bundled::GENERATOR)?;
         let mut notes = finder.notes;
         let checkpoint = source.checkpoint();
         let name = checkpoint.path().display().to_string();

@@ -54,6 +54,9 @@ pub enum Error {
         /// Whether the name has the form `ORG/NAME`, so that only a hub was missing.
         hub: bool,
     },
+    /// A tokenizer is named for a bundled model, which has its own. The field is the tokenizer.
+    #[error("{}: a bundled model has its own tokenizer: name a model that uses this one, or leave the tokenizer out", .0.display())]
+    TokenizerOfBundled(PathBuf),
     /// The file exists but is not a model. The field is the file's path.
     #[error("{}: neither a folder nor a GGUF file: give a folder, or a file whose name ends in .gguf", .0.display())]
     NotAModel(PathBuf),

@@ -29,11 +29,12 @@ pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>)
     hash.finish()
 }
 
-/// Returns the fingerprint of an adapter with its base.
-pub(crate) fn of_both(adapter: &str, base: &str) -> String {
+/// Returns the fingerprint of a model that has files of another one: of an adapter with its base, or of a model with a
+/// tokenizer.
+pub(crate) fn of_both(model: &str, other: &str) -> String {
     let mut hash = Fingerprint::default();
-    hash.field(adapter.as_bytes());
-    hash.field(base.as_bytes());
+    hash.field(model.as_bytes());
+    hash.field(other.as_bytes());
     hash.finish()
 }
 

@@ -47,6 +47,12 @@ pub struct Pair {
     settings: Table,
 }
 
+/// The settings that belong to each model of a pair.
+const OF_MODELS: [(&str, &[&str]); 2] = [
+    ("generator", &["tokenizer"]),
+    ("prm", &["prm_format", "prm_reference", "prm_tokenizer"]),
+];
+
 impl Pair {
     /// Returns the models whose licence must be accepted on the hub before a download.
     pub fn gated(&self) -> impl Iterator<Item = &str> {
@@ -145,19 +151,21 @@ impl Pair {
         self.with(&over)
     }
 
-    /// Returns the pair's settings with the values of `over`. If `over` names a reward model, the
-    /// pair's format and reference model are dropped, since they belong to the pair's own.
+    /// Returns the pair's settings with the values of `over`. If `over` names another model, the
+    /// pair's settings that belong to its own are dropped: the tokenizer, and the reward model's
+    /// format and reference model.
     ///
     /// # Errors
     /// Returns [`Error::ConfigFile`] for an unknown key or an invalid value in `over`.
     pub fn with(&self, over: &Table) -> Result<Config, Error> {
         let mut settings = self.settings.clone();
-        let names_prm = over
-            .get("models")
-            .is_some_and(|models| models.get("prm").is_some());
-        if names_prm && let Some(Value::Table(models)) = settings.get_mut("models") {
-            models.remove("prm_format");
-            models.remove("prm_reference");
+        for (model, own) in OF_MODELS {
+            let is_named = over
+                .get("models")
+                .is_some_and(|models| models.get(model).is_some());
+            if is_named && let Some(Value::Table(models)) = settings.get_mut("models") {
+                models.retain(|key, _| !own.contains(&key));
+            }
         }
         lay_over(&mut settings, over);
         settings
@@ -253,6 +261,8 @@ mod tests {
         summary = "a pair of my own"
         [models]
         generator = "models/g"
+        tokenizer = "models/t"
+        prm_tokenizer = "models/u"
         prm = "models/p"
         prm_format = "math-shepherd"
         prm_reference = "models/r"
@@ -309,6 +319,14 @@ mod tests {
         let models = pair.with(&over).unwrap().models;
         assert_eq!(models.prm, Some("models/q".into()));
         assert_eq!((models.prm_format, models.prm_reference), (None, None));
+        assert_eq!(models.prm_tokenizer, None);
+        assert_eq!(models.tokenizer, Some("models/t".into()));
+        let over: Table = "[models]\ngenerator = \"models/h\"".parse().unwrap();
+        let models = pair.with(&over).unwrap().models;
+        assert_eq!(
+            (models.tokenizer, models.prm_tokenizer),
+            (None, Some("models/u".into()))
+        );
         assert_eq!(models.generator, Some("models/g".into()));
     }
 

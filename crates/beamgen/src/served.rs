@@ -49,7 +49,9 @@ impl Served {
         };
         let servers = servers(server, own.generator_key.clone(), own)?;
         let connection = remote.connect("generator", &servers)?;
-        let name = config.models.generator.clone();
+        let models = &config.models;
+        let name = models.tokenizer.as_ref().or(models.generator.as_ref());
+        let name = name.cloned();
         let model = ServedModel::open(&connection, name, "generator", finder)?;
         let context = connection.context();
         let tokenizer = Arc::clone(&model.tokenizer);
@@ -83,7 +85,9 @@ impl Served {
         let key = own.prm_key.clone().filter(|_| role == "prm");
         let servers = servers(server, key, own)?;
         let connection = remote.connect(role, &servers)?;
-        let name = config.models.prm.clone();
+        let models = &config.models;
+        let name = models.prm_tokenizer.as_ref().or(models.prm.as_ref());
+        let name = name.cloned();
         let model = ServedModel::open(&connection, name, role, finder)?;
         let place = model.checkpoint.path().display().to_string();
         let format = config.models.prm_format.as_deref();

@@ -278,6 +278,11 @@ pub static SETTINGS: &[Setting] = table! {
     /// report]. The environment variable BEAMGEN_GENERATOR_KEY may hold an API key. Other settings
     /// are keys of models.generator_server.
     "generator_url" "" "URL" List "" "" "models.generator_server.urls" Solver Models Long;
+    /// Model whose tokenizer and chat template the generator uses [default: its own]
+    ///
+    /// Named as for `generator`. For checkpoints without a tokenizer that can be read, such as a
+    /// GGUF file with an unknown pre-tokenizer. It must have the generator's tokens.
+    "tokenizer" "" "MODEL" Path "" "" "models.tokenizer" Solver Models Long;
     /// Score steps with prm, orm, exact, none, or a reward model; may be repeated
     ///
     /// prm is the model of `prm`, orm the bundled outcome reward model. exact computes the bundled
@@ -373,6 +378,8 @@ pub static SETTINGS: &[Setting] = table! {
     /// auto (recognised from the checkpoint), a family (`beamgen models` lists them) or a TOML file
     /// [default: auto]
     "prm_format" "" "NAME|FILE" Text "" "" "models.prm_format" Solver Reward Long MODEL;
+    /// Model whose tokenizer and chat template the reward model uses [default: its own]
+    "prm_tokenizer" "" "MODEL" Path "" "" "models.prm_tokenizer" Solver Reward Long MODEL;
     /// Reference model of an implicit reward model, named as for `prm`
     "prm_reference" "" "MODEL" Path "" "" "models.prm_reference" Solver Reward Long MODEL;
     /// Weights: auto, f32, bf16, f16, int8

@@ -30,6 +30,8 @@ pub(crate) enum Source {
         path: PathBuf,
         /// The folder of an adapter's base, if the base is from a hub.
         base: Option<PathBuf>,
+        /// The model whose tokenizer is used, if it is another one.
+        tokenizer: Option<PathBuf>,
     },
 }
 
@@ -44,11 +46,25 @@ pub(crate) struct Finder {
 
 impl Finder {
     /// Finds a model: bundled if `name` is `None`, or else a path on this machine, or else a name
-    /// on the hub. May add notes.
-    pub(crate) fn find(&mut self, name: Option<&Path>, bundled: Bundled) -> Result<Source, Error> {
-        match name {
-            None => Ok(Source::Bundled(bundled)),
-            Some(name) => self.named(name, Hub::fetch),
+    /// on the hub. Its tokenizer is that of the model `tokenizer`, if that is given. May add notes.
+    pub(crate) fn find(
+        &mut self,
+        name: Option<&Path>,
+        tokenizer: Option<&Path>,
+        bundled: Bundled,
+    ) -> Result<Source, Error> {
+        match (name, tokenizer) {
+            (None, None) => Ok(Source::Bundled(bundled)),
+            (None, Some(tokenizer)) => Err(Error::TokenizerOfBundled(tokenizer.to_owned())),
+            (Some(name), None) => self.named(name, Hub::fetch),
+            (Some(name), Some(other)) => {
+                let found = self.path_of(other, Hub::fetch_tokenizer)?;
+                let mut source = self.named(name, Hub::fetch_without_tokenizer)?;
+                if let Source::Local { tokenizer, .. } = &mut source {
+                    *tokenizer = Some(found);
+                }
+                Ok(source)
+            }
         }
     }
 
@@ -72,7 +88,11 @@ impl Finder {
             self.path_of(Path::new(&format!("{name}{revision}")), fetch)
         });
         let base = base.transpose()?;
-        Ok(Source::Local { path, base })
+        Ok(Source::Local {
+            path,
+            base,
+            tokenizer: None,
+        })
     }
 
     fn path_of(&mut self, name: &Path, fetch: impl Fetch) -> Result<PathBuf, Error> {
@@ -122,11 +142,20 @@ impl Source {
     pub(crate) fn checkpoint(&self) -> Checkpoint {
         match self {
             Self::Bundled(bundled) => bundled.checkpoint(),
-            Self::Local { path, base: None } => Checkpoint::from(path),
             Self::Local {
                 path,
-                base: Some(base),
-            } => Checkpoint::from(path).with_base(base.into()),
+                base,
+                tokenizer,
+            } => {
+                let mut checkpoint = Checkpoint::from(path);
+                if let Some(base) = base {
+                    checkpoint = checkpoint.with_base(base.into());
+                }
+                match tokenizer {
+                    Some(tokenizer) => checkpoint.with_tokenizer(tokenizer.into()),
+                    None => checkpoint,
+                }
+            }
         }
     }
 
@@ -139,10 +168,14 @@ impl Source {
             Self::Bundled(bundled) => Ok(fingerprint::of_files(bundled.files.iter().copied())),
             Self::Local { path, .. } => {
                 let of = |path| fingerprint::of_path(path).map_err(Error::unreadable(path));
-                match self.checkpoint().base_path() {
-                    None => of(path),
-                    Some(base) => Ok(fingerprint::of_both(&of(path)?, &of(base)?)),
-                }
+                let checkpoint = self.checkpoint();
+                let others = [checkpoint.base_path(), checkpoint.tokenizer_path()];
+                others
+                    .into_iter()
+                    .flatten()
+                    .try_fold(of(path)?, |all, path| {
+                        Ok(fingerprint::of_both(&all, &of(path)?))
+                    })
             }
         }
     }

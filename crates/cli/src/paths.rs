@@ -60,12 +60,14 @@ const SETTINGS: [&str; 3] = ["config", "pair", "presets"];
 const MAX_SETTINGS: u64 = 1 << 20;
 
 /// Keys of settings that may name a file or a folder.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "pair",
     "scorer",
     "generator",
     "prm",
     "prm_reference",
+    "tokenizer",
+    "prm_tokenizer",
     "prm_format",
     "calibration",
     "judge",

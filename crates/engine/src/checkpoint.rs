@@ -28,6 +28,7 @@ const TEXT_BYTES: u64 = 256 << 20;
 pub struct Checkpoint {
     place: Place,
     base: Option<Arc<Checkpoint>>,
+    tokenizer: Option<Arc<Checkpoint>>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,8 +68,11 @@ impl Checkpoint {
         name: &'static str,
         files: &'static [(&'static str, &'static [u8])],
     ) -> Self {
-        let place = Place::Memory { name, files };
-        Self { place, base: None }
+        Self {
+            place: Place::Memory { name, files },
+            base: None,
+            tokenizer: None,
+        }
     }
 
     /// Returns the checkpoint with this base. Its own files come first; a file that it lacks is the
@@ -77,6 +81,20 @@ impl Checkpoint {
     pub fn with_base(mut self, base: Self) -> Self {
         self.base = Some(Arc::new(base));
         self
+    }
+
+    /// Returns the checkpoint with the tokenizer of another one: its files of a tokenizer, chat
+    /// template included, replace all of this checkpoint's.
+    #[must_use]
+    pub fn with_tokenizer(mut self, other: Self) -> Self {
+        self.tokenizer = Some(Arc::new(other));
+        self
+    }
+
+    /// The path of the checkpoint that the tokenizer is from, if it is another one.
+    #[must_use]
+    pub fn tokenizer_path(&self) -> Option<&Path> {
+        self.tokenizer.as_ref().map(|other| other.path())
     }
 
     /// Whether the checkpoint is an adapter, which has only the changes of a base model.
@@ -171,8 +189,9 @@ impl Checkpoint {
 
     /// Returns the checkpoint that has a file: the base if only the base has it.
     fn holder(&self, file: &str) -> &Self {
-        match &self.base {
-            Some(base) if !self.has_own(file) && base.has(file) => base.holder(file),
+        match (&self.tokenizer, &self.base) {
+            (Some(other), _) if OF_TOKENIZER.contains(&file) => other.holder(file),
+            (_, Some(base)) if !self.has_own(file) && base.has(file) => base.holder(file),
             _ => self,
         }
     }
@@ -181,7 +200,7 @@ impl Checkpoint {
     /// exist.
     #[must_use]
     pub fn has(&self, file: &str) -> bool {
-        self.has_own(file) || self.base.as_ref().is_some_and(|base| base.has(file))
+        self.holder(file).has_own(file)
     }
 
     fn has_own(&self, file: &str) -> bool {
@@ -300,6 +319,18 @@ pub(crate) const ADAPTER: &str = "adapter_config.json";
 
 const TOKENIZER: &str = "tokenizer.json";
 
+/// The files that belong to a tokenizer and not to a model's weights.
+const OF_TOKENIZER: [&str; 8] = [
+    TOKENIZER,
+    VOCABULARY,
+    MERGES,
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+];
+
 /// Tokenizers in formats that are not read: `SentencePiece` (`tokenizer.model`, `spiece.model`),
 /// byte-level BPE without its merges, `WordPiece` and Mistral's tekken.
 const OTHER_TOKENIZERS: [&str; 5] = [
@@ -330,7 +361,12 @@ impl From<&Path> for Checkpoint {
             }
             _ => Place::Directory(path.to_owned()),
         };
-        Self { place, base: None }.with_local_base()
+        let checkpoint = Self {
+            place,
+            base: None,
+            tokenizer: None,
+        };
+        checkpoint.with_local_base()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::HubError;
 use crate::error::{RequestError, RequestTarget};
 use crate::id::{is_gguf, safe_path};
 
-const REQUIRED: [&str; 2] = ["config.json", TOKENIZER];
+const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.json";
 /// The older pair of files that replaces `tokenizer.json`.
 const TOKENIZER_PAIR: [&str; 2] = ["vocab.json", "merges.txt"];
@@ -65,6 +65,19 @@ pub(crate) enum Part {
     Whole,
     /// All files but the weights. A GGUF file cannot be split and is fetched whole.
     Tokenizer,
+    /// All files, but the tokenizer may be missing.
+    NoTokenizer,
+}
+
+impl Part {
+    /// The files without which the part is of no use.
+    fn required(self) -> &'static [&'static str] {
+        match self {
+            Self::Whole => &[CONFIG, TOKENIZER],
+            Self::Tokenizer => &[TOKENIZER],
+            Self::NoTokenizer => &[CONFIG],
+        }
+    }
 }
 
 /// Chooses from the files `listed` by the hub. `gguf` is the requested GGUF file, if any.
@@ -75,11 +88,11 @@ pub(crate) fn needed(
     target: &RequestTarget,
 ) -> Result<Needed, HubError> {
     // Weights next to an adapter are those of its base, or checkpoints of its training.
-    if part == Part::Whole && gguf.is_none() && listed.contains(ADAPTER) {
+    if part != Part::Tokenizer && gguf.is_none() && listed.contains(ADAPTER) {
         return adapter(listed, target);
     }
     // A GGUF file contains the configuration and the tokenizer.
-    let must = gguf.map_or(&REQUIRED[..], |_| &[]);
+    let must = gguf.map_or(part.required(), |_| &[]);
     let must = must.iter().copied().chain(gguf);
     let mut files = Vec::new();
     let has = |name: &&str| listed.contains(*name);
@@ -99,7 +112,12 @@ pub(crate) fn needed(
     }
     let mut index = None;
     if gguf.is_none() {
-        let optional = OPTIONAL.iter().filter(|name| listed.contains(**name));
+        let rest: &[&str] = match part {
+            Part::Whole => &[],
+            Part::Tokenizer => &[CONFIG],
+            Part::NoTokenizer => tokenizer_files(listed),
+        };
+        let optional = rest.iter().chain(&OPTIONAL).filter(|name| has(name));
         files.extend(optional.map(|name| (*name).to_owned()));
         if part == Part::Tokenizer {
             return Ok(Needed { files, index });
@@ -116,14 +134,18 @@ pub(crate) fn needed(
     Ok(Needed { files, index })
 }
 
-/// Chooses the files of an adapter. What it lacks, such as the tokenizer, is its base's.
-fn adapter(listed: &BTreeSet<String>, target: &RequestTarget) -> Result<Needed, HubError> {
-    let tokenizer: &[&str] = if listed.contains(TOKENIZER) {
+/// The files of the tokenizer, which may be missing.
+fn tokenizer_files(listed: &BTreeSet<String>) -> &'static [&'static str] {
+    if listed.contains(TOKENIZER) {
         &[TOKENIZER]
     } else {
         &TOKENIZER_PAIR
-    };
-    let optional = OPTIONAL.iter().chain(tokenizer);
+    }
+}
+
+/// Chooses the files of an adapter. What it lacks, such as the tokenizer, is its base's.
+fn adapter(listed: &BTreeSet<String>, target: &RequestTarget) -> Result<Needed, HubError> {
+    let optional = OPTIONAL.iter().chain(tokenizer_files(listed));
     let optional = optional.filter(|name| listed.contains(**name));
     let mut files: Vec<String> = [ADAPTER]
         .iter()
@@ -178,13 +200,13 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<St
         let lacking = Some(file).filter(lacks);
         return lacking.into_iter().map(str::to_owned).collect();
     }
-    if part == Part::Whole && !lacks(&ADAPTER) {
+    if part != Part::Tokenizer && !lacks(&ADAPTER) {
         let has_weights = ADAPTER_WEIGHTS.iter().any(|name| !lacks(name));
         let lacking = Some(ADAPTER_WEIGHTS[0]).filter(|_| !has_weights);
         return lacking.into_iter().map(str::to_owned).collect();
     }
     let has_pair = !TOKENIZER_PAIR.iter().any(|name| lacks(&name));
-    let required = REQUIRED.iter().filter(|name| lacks(name));
+    let required = part.required().iter().filter(|name| lacks(name));
     let required = required.filter(|name| !(**name == TOKENIZER && has_pair));
     let mut missing: Vec<String> = required.map(|name| (*name).to_owned()).collect();
     if part == Part::Tokenizer {
@@ -306,6 +328,21 @@ mod tests {
         );
         let text = refused("adapter_config.json README.md", None);
         assert!(text.contains("adapter_model.safetensors"), "{text}");
+    }
+
+    #[test]
+    fn a_model_may_lack_its_tokenizer_if_another_is_taken() {
+        let names = "config.json model.safetensors";
+        let fetched = |names: &str, part| needed(&listed(names), None, part, &target());
+        fetched(names, Part::Whole).expect_err("no tokenizer");
+        let files = |names: &str, part| fetched(names, part).expect("enough").files.join(" ");
+        assert_eq!(files(names, Part::NoTokenizer), names);
+        let own = "config.json tokenizer.json model.safetensors";
+        assert_eq!(files(own, Part::NoTokenizer), own);
+        assert_eq!(
+            files("tokenizer.json a.gguf", Part::Tokenizer),
+            "tokenizer.json"
+        );
     }
 
     #[test]

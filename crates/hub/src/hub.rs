@@ -99,7 +99,8 @@ impl Hub {
         self.fetch_part(id, Part::Whole, progress)
     }
 
-    /// Fetches a model without its weights, for a model that runs on a server. A GGUF file cannot
+    /// Fetches a model without its weights, for a model that runs on a server or takes another's
+    /// tokenizer. A GGUF file cannot
     /// be split and is fetched whole.
     ///
     /// # Errors
@@ -110,6 +111,19 @@ impl Hub {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Fetched, HubError> {
         self.fetch_part(id, Part::Tokenizer, progress)
+    }
+
+    /// Fetches a model as [`fetch`](Self::fetch) does, but its tokenizer may be missing: another
+    /// model's is used.
+    ///
+    /// # Errors
+    /// Returns the errors of [`fetch`](Self::fetch).
+    pub fn fetch_without_tokenizer(
+        &self,
+        id: &ModelId,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Fetched, HubError> {
+        self.fetch_part(id, Part::NoTokenizer, progress)
     }
 
     fn fetch_part(

@@ -72,6 +72,8 @@ class BenchSettings(_Search, total=False):
     """Generator, which writes steps."""
     generator_url: str | list[str] | None
     """Servers that run the generator, e.g. http://HOST:8000."""
+    tokenizer: _Path | None
+    """Model whose tokenizer and chat template the generator uses [default: its own]."""
     judge: str | list[str] | None
     """Add a judge of the steps to the scorer; may be repeated."""
     combine: str | None
@@ -110,6 +112,8 @@ class BenchSettings(_Search, total=False):
     """Servers that run the reward model, as for ``generator_url``."""
     prm_format: str | None
     """Format of the reward model: how its input is written and its scores are read."""
+    prm_tokenizer: _Path | None
+    """Model whose tokenizer and chat template the reward model uses [default: its own]."""
     prm_reference: _Path | None
     """Reference model of an implicit reward model, named as for ``prm``."""
     dtype: str | None

@@ -42,8 +42,9 @@ pub(super) fn find_generator(inputs: &mut Inputs) -> Result<FoundGenerator, Erro
     if own.generator.is_some() {
         return Ok(FoundGenerator::default());
     }
-    let name = config.models.generator.as_deref();
-    let source = finder.find(name, bundled::GENERATOR)?;
+    let models = &config.models;
+    let (name, tokenizer) = (models.generator.as_deref(), models.tokenizer.as_deref());
+    let source = finder.find(name, tokenizer, bundled::GENERATOR)?;
     let checkpoint = source.checkpoint();
     let Some(family) = candle::family(&checkpoint, &candle::GENERATORS) else {
         let opened = OpenedModel::open(&source)?;

@@ -27,7 +27,9 @@ impl RewardModels {
     /// Finds the reward model that the settings name.
     pub(super) fn find(config: &Config, finder: &mut Finder) -> Result<Source, Error> {
         let bundled = bundled(config)?;
-        finder.find(config.models.prm.as_deref(), bundled)
+        let models = &config.models;
+        let (name, tokenizer) = (models.prm.as_deref(), models.prm_tokenizer.as_deref());
+        finder.find(name, tokenizer, bundled)
     }
 
     pub(super) fn open(
@@ -72,7 +74,8 @@ impl RewardModels {
                 });
             }
             (HeadSpec::LogRatio(_), Some(name)) => {
-                let source = finder.find(Some(name), bundled(config)?)?;
+                let tokenizer = models.prm_tokenizer.as_deref();
+                let source = finder.find(Some(name), tokenizer, bundled(config)?)?;
                 Some(OpenedModel::open(&source)?)
             }
             (_, None) => None,

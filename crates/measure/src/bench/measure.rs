@@ -479,6 +479,7 @@ fn without_scorer(config: &Config) -> Config {
     // The files of a scorer do not influence searches without scores.
     models.scorer = ScorerKind::None;
     (models.prm, models.prm_reference, models.prm_format) = (None, None, None);
+    models.prm_tokenizer = None;
     same
 }
 
