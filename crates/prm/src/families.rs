@@ -17,7 +17,7 @@ macro_rules! families {
 
 /// The names and TOML texts of the families. A checkpoint belongs to the first family that
 /// recognises it. `step-token` must be at index 0, since `from_json` changes that family.
-const FAMILIES: [(&str, &str); 9] = families![
+const FAMILIES: [(&str, &str); 11] = families![
     "step-token",
     "reasonflux-prm-7b",
     "qwen2.5-math-prm",
@@ -27,6 +27,8 @@ const FAMILIES: [(&str, &str); 9] = families![
     "trl-token-classification-blank-line",
     "trl-token-classification",
     "implicit-prm",
+    "chat-judge",
+    "genprm-direct",
 ];
 
 /// The files of a checkpoint that may contain its spec; `prm.toml` comes first.

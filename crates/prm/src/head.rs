@@ -261,42 +261,114 @@ fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result
 
 impl Normaliser {
     /// Refuses a normaliser that cannot work with `outputs` numbers.
-    pub(crate) fn check(self, outputs: usize) -> Result<(), Fault> {
-        let reason = match self {
-            Self::Softmax(_) if outputs == 1 => {
-                "softmax of a head with one output is always 1: use \"sigmoid\"".to_owned()
+    pub(crate) fn check(&self, outputs: usize) -> Result<(), Fault> {
+        self.fault(Some(outputs))
+            .map_or(Ok(()), |reason| Err(fault("normaliser", reason)))
+    }
+
+    /// Returns the reason why the normaliser cannot work with `outputs` numbers, or with any number
+    /// of them if `outputs` is `None`; `None` if it can.
+    pub(crate) fn fault(&self, outputs: Option<usize>) -> Option<String> {
+        let of_one = outputs == Some(1);
+        match self {
+            Self::Softmax(_) | Self::Expected(_) if of_one => {
+                Some("softmax of a head with one output is always 1: use \"sigmoid\"".to_owned())
             }
-            Self::Softmax(class) if class >= outputs => {
-                format!("names class {class}, but the head has {outputs} outputs (the first is 0)")
+            Self::Softmax(classes) => {
+                let classes = classes.indices();
+                let is_twice = |&i: &usize| classes[..i].contains(&classes[i]);
+                if classes.is_empty() {
+                    return Some("names no class".to_owned());
+                }
+                if let Some(i) = (1..classes.len()).find(is_twice) {
+                    return Some(format!("names class {} twice", classes[i]));
+                }
+                let outputs = outputs?;
+                if let Some(class) = classes.iter().find(|&&class| class >= outputs) {
+                    return Some(format!(
+                        "names class {class}, but the head has {outputs} outputs (the first is 0)"
+                    ));
+                }
+                let is_all = classes.len() == outputs;
+                is_all.then(|| "names all classes, whose sum is always 1".to_owned())
             }
-            Self::Sigmoid | Self::Clamp if outputs != 1 => {
-                format!("takes one number, but the head has {outputs} outputs")
+            Self::Expected(values) => {
+                let most = values.iter().copied().fold(0.0, f64::max);
+                let is_usable = values
+                    .iter()
+                    .all(|value| (0.0..f64::INFINITY).contains(value));
+                if !is_usable || most == 0.0 {
+                    return Some("needs values that are 0 or more, and one above 0".to_owned());
+                }
+                let other = outputs.filter(|&outputs| outputs != values.len());
+                other.map(|outputs| {
+                    let values = values.len();
+                    format!("has {values} values, but the head has {outputs} outputs: one value for each")
+                })
             }
-            _ => return Ok(()),
-        };
-        Err(fault("normaliser", reason))
+            Self::Sigmoid | Self::Clamp => {
+                let several = outputs.filter(|&outputs| outputs != 1);
+                several
+                    .map(|outputs| format!("takes one number, but the head has {outputs} outputs"))
+            }
+            Self::MeanSigmoid => None,
+        }
     }
 
     /// Returns the probability for the outputs of a head; `None` if the result is NaN or there are
     /// too few outputs.
-    pub fn probability(self, outputs: &[f64]) -> Option<f32> {
+    #[must_use]
+    pub fn probability(&self, outputs: &[f64]) -> Option<f32> {
+        let first = outputs.first()?;
         let value = match self {
-            Self::Softmax(class) => {
-                // The largest output is subtracted: without that the exponentials could overflow.
-                let most = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let sum: f64 = outputs.iter().map(|x| (x - most).exp()).sum();
-                (outputs.get(class)? - most).exp() / sum
+            Self::Softmax(_) | Self::Expected(_) => self.of_classes(&softmax(outputs))?,
+            Self::Sigmoid => sigmoid(*first),
+            Self::MeanSigmoid => {
+                outputs.iter().copied().map(sigmoid).sum::<f64>() / outputs.len() as f64
             }
-            Self::Sigmoid => 1.0 / (1.0 + (-outputs.first()?).exp()),
-            Self::Clamp => outputs.first()?.clamp(0.0, 1.0),
+            Self::Clamp => first.clamp(0.0, 1.0),
         };
         (!value.is_nan()).then_some(value as f32)
     }
+
+    /// Returns the probability for the probabilities of all classes, as a server gives them; `None`
+    /// if there are too few, or if the normaliser takes no classes.
+    #[must_use]
+    pub fn of_classes(&self, shares: &[f64]) -> Option<f64> {
+        match self {
+            Self::Softmax(classes) => {
+                let classes = classes.indices().iter();
+                classes.map(|&class| shares.get(class)).sum()
+            }
+            Self::Expected(values) => {
+                let most = values.iter().copied().fold(0.0, f64::max);
+                let values = values.iter().enumerate();
+                let expected: Option<f64> = values
+                    .map(|(class, value)| Some(value * shares.get(class)?))
+                    .sum();
+                Some(expected? / most)
+            }
+            Self::Sigmoid | Self::MeanSigmoid | Self::Clamp => None,
+        }
+    }
+}
+
+fn softmax(outputs: &[f64]) -> Vec<f64> {
+    // The largest output is subtracted: without that the exponentials could overflow.
+    let most = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = outputs.iter().map(|x| (x - most).exp()).sum();
+    let shares = outputs.iter().map(|x| (x - most).exp() / sum);
+    shares.collect()
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Classes;
 
     #[test]
     fn layers_with_relu_between_them() {
@@ -327,10 +399,31 @@ mod tests {
         let sigmoid = (1.0 / (1.0 + (-2.5f64).exp())) as f32;
         assert_eq!(Normaliser::Sigmoid.probability(&[0.0]), Some(0.5));
         assert_eq!(Normaliser::Sigmoid.probability(&[2.5]), Some(sigmoid));
-        let two = Normaliser::Softmax(1).probability(&[-1.0, 1.5]).unwrap();
+        let two = Normaliser::Softmax(Classes::One(1))
+            .probability(&[-1.0, 1.5])
+            .unwrap();
         assert!((two - sigmoid).abs() < 1e-7);
         assert_eq!(Normaliser::Clamp.probability(&[1.25]), Some(1.0));
         assert_eq!(Normaliser::Clamp.probability(&[0.25]), Some(0.25));
+        // Against sums written out by hand.
+        let logits = [0.5, -1.0, 2.0];
+        let e = logits.map(f64::exp);
+        let sum: f64 = e.iter().sum();
+        let near = |normaliser: Normaliser, expected: f64| {
+            let value = normaliser.probability(&logits).unwrap();
+            assert!(
+                (f64::from(value) - expected).abs() < 1e-7,
+                "{normaliser:?}: {value}"
+            );
+        };
+        let two = Classes::Several(vec![1, 2]);
+        near(Normaliser::Softmax(two), (e[1] + e[2]) / sum);
+        near(
+            Normaliser::Expected(vec![0.0, 1.0, 4.0]),
+            (e[1] + 4.0 * e[2]) / sum / 4.0,
+        );
+        let each = logits.map(|x| 1.0 / (1.0 + (-x).exp()));
+        near(Normaliser::MeanSigmoid, each.iter().sum::<f64>() / 3.0);
     }
 
     /// Far logits round to 0 and 1, which are probabilities like any other.
@@ -338,13 +431,15 @@ mod tests {
     fn extreme_numbers_are_probabilities_and_no_number_is_none() {
         for (x, expected) in [(-1e30, 0.0), (1e30, 1.0)] {
             assert_eq!(Normaliser::Sigmoid.probability(&[x]), Some(expected));
-            let softmax = Normaliser::Softmax(0).probability(&[x, 0.0]);
+            let softmax = Normaliser::Softmax(Classes::One(0)).probability(&[x, 0.0]);
             assert_eq!(softmax, Some(expected));
         }
         let all = [
             Normaliser::Sigmoid,
+            Normaliser::MeanSigmoid,
+            Normaliser::Expected(vec![1.0]),
             Normaliser::Clamp,
-            Normaliser::Softmax(0),
+            Normaliser::Softmax(Classes::One(0)),
         ];
         for normaliser in all {
             assert_eq!(normaliser.probability(&[f64::NAN]), None);
@@ -354,11 +449,27 @@ mod tests {
 
     #[test]
     fn the_normaliser_must_fit_the_head() {
-        assert!(Normaliser::Softmax(1).check(2).is_ok());
-        assert!(Normaliser::Softmax(2).check(2).is_err());
-        assert!(Normaliser::Softmax(0).check(1).is_err());
+        assert!(Normaliser::Softmax(Classes::One(1)).check(2).is_ok());
+        assert!(Normaliser::Softmax(Classes::One(2)).check(2).is_err());
+        assert!(Normaliser::Softmax(Classes::One(0)).check(1).is_err());
         assert!(Normaliser::Sigmoid.check(1).is_ok());
         assert!(Normaliser::Sigmoid.check(2).is_err());
         assert!(Normaliser::Clamp.check(2).is_err());
+        assert!(Normaliser::MeanSigmoid.check(32).is_ok());
+        let sum = |classes: &[usize]| Normaliser::Softmax(Classes::Several(classes.to_vec()));
+        assert!(sum(&[1, 2]).check(3).is_ok());
+        for wrong in [&[][..], &[1, 1], &[0, 1, 2], &[3]] {
+            assert!(sum(wrong).check(3).is_err(), "{wrong:?}");
+        }
+        let expected = |values: &[f64]| Normaliser::Expected(values.to_vec()).check(3);
+        assert!(expected(&[0.0, 1.0, 9.0]).is_ok());
+        for wrong in [
+            &[0.0, 1.0][..],
+            &[0.0; 3],
+            &[-1.0, 0.0, 1.0],
+            &[0.0, 1.0, f64::NAN],
+        ] {
+            assert!(expected(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

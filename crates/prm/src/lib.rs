@@ -38,6 +38,6 @@ pub use quantiles::{QuantileReader, StepReading};
 pub use recognise::Recognise;
 pub use segments::ChainWriter;
 pub use spec::{
-    HeadSpec, LayerSpec, LogRatio, Normaliser, PrmSpec, PromptSpec, StepSpec, Tokenise,
+    Classes, HeadSpec, LayerSpec, LogRatio, Normaliser, PrmSpec, PromptSpec, StepSpec, Tokenise,
 };
 pub use written::Written;

@@ -109,7 +109,7 @@ impl RewardModel {
             engines,
             writer: ChainWriter::fitted(spec, tokenizer)?,
             readout,
-            normaliser: spec.normaliser,
+            normaliser: spec.normaliser.clone(),
             chains: Chains::default(),
             quantiles: Quantiles::default(),
         })

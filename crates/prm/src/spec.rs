@@ -75,6 +75,8 @@ pub struct StepSpec {
     /// Whether each step is a turn of the user, answered by a turn of the assistant with the
     /// `verdict`.
     pub turns: bool,
+    /// With `turns`: the text in the assistant's turn before the verdict.
+    pub lead: Option<String>,
     /// The text after the step. The score is read at the token that predicts this text.
     pub verdict: Option<String>,
     /// The way in which prompt and steps become tokens.
@@ -97,6 +99,7 @@ impl Default for StepSpec {
             text: "{{ step }}".into(),
             first: None,
             turns: false,
+            lead: None,
             verdict: None,
             tokenise: Tokenise::Text,
             separator: None,
@@ -149,15 +152,42 @@ pub struct LogRatio {
 }
 
 /// The computation of a probability from numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normaliser {
-    /// The softmax over all numbers, of which the number with this index is taken.
-    Softmax(usize),
+    /// The softmax over all numbers, of which the probability of one class is taken, or the sum of
+    /// several.
+    Softmax(Classes),
+    /// The softmax over all numbers, and the expected value of these values, one for each number:
+    /// at least 0, divided by the largest. For judges that answer with a digit.
+    Expected(Vec<f64>),
     /// The logistic function of the only number.
     Sigmoid,
+    /// The mean of the logistic functions of all numbers, as of an ensemble of heads.
+    MeanSigmoid,
     /// The only number, limited to the range from 0 to 1.
     Clamp,
+}
+
+/// One class or several, by their indices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Classes {
+    /// One class.
+    One(usize),
+    /// Several classes, whose probabilities are added.
+    Several(Vec<usize>),
+}
+
+impl Classes {
+    /// The indices of the classes.
+    #[must_use]
+    pub fn indices(&self) -> &[usize] {
+        match self {
+            Self::One(class) => std::slice::from_ref(class),
+            Self::Several(classes) => classes,
+        }
+    }
 }
 
 /// The most bytes of a spec's file.
@@ -220,17 +250,17 @@ impl PrmSpec {
     /// [`Error::Spec`].
     pub fn check(&self) -> Result<(), Error> {
         let (step, pieces) = (&self.step, self.step.tokenise == Tokenise::Pieces);
-        // The label tokens, whether the head is empty, and the number of classes. The number of
-        // classes of linear layers is known only to the checkpoint, so none is too large here.
-        let (labels, empty, classes): (&[String], bool, usize) = match &self.head {
-            HeadSpec::Linear(layers) => (&[], layers.is_empty(), usize::MAX),
-            HeadSpec::Tokens(tokens) => (tokens, tokens.is_empty(), tokens.len()),
-            HeadSpec::LogRatio(_) => (&[], false, 0),
+        // The label tokens, whether the head is empty, and the number of its outputs, which for
+        // linear layers only the checkpoint knows.
+        let (labels, empty, outputs): (&[String], bool, Option<usize>) = match &self.head {
+            HeadSpec::Linear(layers) => (&[], layers.is_empty(), None),
+            HeadSpec::Tokens(tokens) => (tokens, tokens.is_empty(), Some(tokens.len())),
+            HeadSpec::LogRatio(_) => (&[], false, Some(1)),
         };
-        let class = match self.normaliser {
-            Normaliser::Softmax(class) => Some(class),
-            Normaliser::Sigmoid | Normaliser::Clamp => None,
-        };
+        let is_softmax = matches!(
+            self.normaliser,
+            Normaliser::Softmax(_) | Normaliser::Expected(_)
+        );
         let label_twice = (1..labels.len()).any(|i| labels[..i].contains(&labels[i]));
         let beta = match &self.head {
             HeadSpec::LogRatio(head) => head.beta,
@@ -282,12 +312,17 @@ impl PrmSpec {
             ),
             (empty, "head", "has neither a layer nor a token"),
             (
-                labels.len() > 1 && class.is_none(),
-                "normaliser",
-                "must be { softmax = CLASS } over several tokens",
+                step.lead.is_some() && !step.turns,
+                "step.lead",
+                "works only with turns: write it into the text instead",
             ),
             (
-                labels.len() == 1 && class.is_some(),
+                labels.len() > 1 && !is_softmax,
+                "normaliser",
+                "must be { softmax = CLASS } or { expected = [VALUES] } over several tokens",
+            ),
+            (
+                labels.len() == 1 && is_softmax,
                 "head.tokens",
                 "has one label, whose share of itself is always 1: name the other labels, too, or use \
                  normaliser = \"sigmoid\"",
@@ -298,21 +333,19 @@ impl PrmSpec {
                 "names a label twice: its share would be halved whatever the model says",
             ),
             (
-                class.is_some_and(|class| class >= classes),
-                "normaliser",
-                "names a class that the head does not have",
-            ),
-            (
                 !beta.is_finite() || beta == 0.0,
                 "head.log-ratio.beta",
                 "must be a finite number other than 0",
             ),
         ];
-        match faults.into_iter().find(|fault| fault.0) {
-            Some((_, field, reason)) => Err(Error::Spec {
+        let found = faults.into_iter().find(|fault| fault.0);
+        let found = found.map(|(_, field, reason)| (field, reason.to_owned()));
+        let found = found.or_else(|| Some(("normaliser", self.normaliser.fault(outputs)?)));
+        match found {
+            Some((field, reason)) => Err(Error::Spec {
                 spec: self.name.clone(),
                 field,
-                reason: reason.into(),
+                reason,
             }),
             None => Ok(()),
         }
@@ -331,7 +364,7 @@ mod tests {
     #[test]
     fn a_spec_is_read_and_has_defaults() {
         let spec = PrmSpec::from_toml(QWEN, "mine.toml").unwrap();
-        assert_eq!(spec.normaliser, Normaliser::Softmax(1));
+        assert_eq!(spec.normaliser, Normaliser::Softmax(Classes::One(1)));
         let HeadSpec::Linear(layers) = &spec.head else {
             panic!("{:?}", spec.head)
         };

@@ -147,7 +147,8 @@ impl Writer {
             tail: String::new(),
         };
         if let Some(chat) = turns {
-            writer.cut_turns(&chat, spec.prompt.system.as_deref())?;
+            let answer = format!("{}{VERDICT}", step.lead.as_deref().unwrap_or_default());
+            writer.cut_turns(&chat, spec.prompt.system.as_deref(), &answer)?;
         }
         let (_, tail) = writer.around("", 2)?;
         writer.tail = tail + &writer.behind;
@@ -169,14 +170,19 @@ impl Writer {
     }
 
     /// Renders chats with one to three turns, to find the texts that the chat template writes
-    /// around turns.
-    fn cut_turns(&mut self, chat: &ChatTemplate, system: Option<&str>) -> Result<(), Fault> {
+    /// around turns. `answer` is the assistant's turn.
+    fn cut_turns(
+        &mut self,
+        chat: &ChatTemplate,
+        system: Option<&str>,
+        answer: &str,
+    ) -> Result<(), Fault> {
         let render = |turns: usize| {
             let messages: Vec<Message<'_>> = system
                 .map(Message::system)
                 .into_iter()
                 .chain(
-                    [Message::user(PLACE), Message::assistant(VERDICT)]
+                    [Message::user(PLACE), Message::assistant(answer)]
                         .into_iter()
                         .cycle()
                         .take(2 * turns),

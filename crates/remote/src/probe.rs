@@ -172,7 +172,7 @@ fn inner_character(text: &str) -> Option<String> {
 pub(crate) async fn scorer(
     connection: &Connection,
     writer: &ChainWriter,
-    normaliser: Normaliser,
+    normaliser: &Normaliser,
     route: Route,
 ) -> Result<(Route, ServerFacts), Error> {
     let written = writer

@@ -57,7 +57,7 @@ impl Route {
     ) -> Result<Self, String> {
         const LOCAL: &str = "run it in this process instead of on a server";
         let engine = dialect.name();
-        match (&spec.head, spec.normaliser) {
+        match (&spec.head, &spec.normaliser) {
             (HeadSpec::Tokens(_), _) if !dialect.has_label_logits() => Err(format!(
                 "{}: an endpoint with only OpenAI's routes gives no logits of label tokens: use vLLM, SGLang or llama.cpp, or {LOCAL}",
                 spec.name
@@ -85,8 +85,8 @@ impl Route {
                 "{}: {engine} has no route for a model's own head: use vLLM (--runner pooling), or {LOCAL}",
                 spec.name
             )),
-            (HeadSpec::Linear(_), Normaliser::Clamp) => Err(format!(
-                "{}: vLLM squeezes the output of a value head, which must stay unchanged: {LOCAL}",
+            (HeadSpec::Linear(_), Normaliser::Clamp | Normaliser::MeanSigmoid) => Err(format!(
+                "{}: vLLM normalises the outputs of this head, which must stay unchanged: {LOCAL}",
                 spec.name
             )),
             (HeadSpec::Linear(layers), _) if layers.len() > 1 => Ok(Self::Steps),
@@ -120,7 +120,7 @@ impl Route {
     pub(crate) fn scores(
         &self,
         dialect: &dyn Dialect,
-        normaliser: Normaliser,
+        normaliser: &Normaliser,
         steps: usize,
         answer: Reply<'_>,
     ) -> Result<(Vec<f32>, Usage), String> {
@@ -161,30 +161,31 @@ impl Route {
 }
 
 /// Returns the probability of the class that means "right"; the row must be normalised.
-fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, String> {
-    let (class, sum) = match normaliser {
-        Normaliser::Softmax(class) => (class, Some(1.0)),
-        Normaliser::Sigmoid | Normaliser::Clamp => (0, None),
-    };
+fn of_classes(field: &str, row: &[f64], normaliser: &Normaliser) -> Result<f32, String> {
+    let is_of_classes = matches!(normaliser, Normaliser::Softmax(_) | Normaliser::Expected(_));
     let total: f64 = row.iter().sum();
     // A server that does not apply the model's softmax returns logits, which must not be used as
     // scores.
     let normalised = row.iter().all(|value| (0.0..=1.0).contains(value))
-        && sum.is_none_or(|sum| (total - sum).abs() < 1e-3)
-        && (sum.is_some() || row.len() == 1);
+        && (!is_of_classes || (total - 1.0).abs() < 1e-3)
+        && (is_of_classes || row.len() == 1);
     if !normalised {
         return Err(format!(
             "`{field}` is {row:?}, which are not probabilities of classes"
         ));
     }
-    let value = row.get(class);
-    value
-        .map(|&value| value as f32)
-        .ok_or_else(|| format!("{} classes, and class {class} is wanted", row.len()))
+    let value = if is_of_classes {
+        normaliser.of_classes(row)
+    } else {
+        row.first().copied()
+    };
+    let value = value.map(|value| value as f32);
+    value.ok_or_else(|| format!("{} classes, and more are wanted", row.len()))
 }
 
 #[cfg(test)]
 mod tests {
+    use beamgen_prm::Classes;
     use serde_json::Value;
 
     use super::*;
@@ -194,11 +195,11 @@ mod tests {
     fn rows_are_counted_and_have_to_be_probabilities() {
         let vllm = named("vllm").unwrap();
         let scores = |answer: Value, steps| {
-            let softmax = Normaliser::Softmax(1);
+            let softmax = Normaliser::Softmax(Classes::One(1));
             let answer = answer.to_string();
             let answer = Reply::parse(answer.as_bytes()).unwrap();
             Route::Steps
-                .scores(vllm, softmax, steps, answer)
+                .scores(vllm, &softmax, steps, answer)
                 .map(|(scores, _)| scores)
         };
         let rows = json!({"data": [{"data": [[0.25, 0.75], [1.0, 0.0]]}]});
@@ -214,7 +215,15 @@ mod tests {
             assert!(scores(bad.clone(), 1).is_err(), "{bad}");
         }
         let one = Reply::parse(br#"{"data": [{"probs": [0.125]}]}"#).unwrap();
-        let sigmoid = Route::Classify.scores(vllm, Normaliser::Sigmoid, 1, one);
+        let sigmoid = Route::Classify.scores(vllm, &Normaliser::Sigmoid, 1, one);
         assert_eq!(sigmoid.unwrap().0, [0.125]);
+        let row = [0.25, 0.125, 0.625];
+        for (normaliser, expected) in [
+            (Normaliser::Softmax(Classes::Several(vec![1, 2])), 0.75),
+            (Normaliser::Expected(vec![0.0, 1.0, 2.0]), 0.6875),
+        ] {
+            assert_eq!(of_classes("probs", &row, &normaliser), Ok(expected));
+            assert!(of_classes("probs", &row[..1], &normaliser).is_err());
+        }
     }
 }

@@ -77,13 +77,13 @@ impl Remote {
         let writer = ChainWriter::new(spec, Arc::clone(&tokenizer), &path)?;
         let (route, facts) = self.requests.wait(async {
             probe::tokenizer(&connection, &tokenizer).await?;
-            probe::scorer(&connection, &writer, spec.normaliser, route).await
+            probe::scorer(&connection, &writer, &spec.normaliser, route).await
         })?;
         let scorer = RemoteScorer {
             connection: Arc::new(connection),
             requests: Arc::clone(&self.requests),
             writer,
-            normaliser: spec.normaliser,
+            normaliser: spec.normaliser.clone(),
             route: Arc::new(route),
             chains: BTreeMap::new(),
             next: 0,
@@ -174,14 +174,14 @@ impl RemoteScorer {
             let session = self.chains.get(&item.id).map_or(0, |chain| chain.session);
             let wanted = self.plan(item);
             let (connection, route) = (Arc::clone(&self.connection), Arc::clone(&self.route));
-            let normaliser = self.normaliser;
+            let normaliser = self.normaliser.clone();
             asked.push(self.requests.spawn(async move {
                 let mut scored = Scored::default();
                 // One after the other, so that each request finds the step before in the server's
                 // cache.
                 for wanted in wanted? {
                     let (connection, scored) = (&connection, &mut scored);
-                    ask(connection, &route, normaliser, session, &wanted, scored).await?;
+                    ask(connection, &route, &normaliser, session, &wanted, scored).await?;
                 }
                 Ok::<_, ScoreError>(scored)
             }));
@@ -212,7 +212,7 @@ impl RemoteScorer {
 async fn ask(
     connection: &Connection,
     route: &Route,
-    normaliser: Normaliser,
+    normaliser: &Normaliser,
     session: u64,
     wanted: &Wanted,
     scored: &mut Scored,

@@ -278,7 +278,7 @@ impl Connection {
         &self,
         session: u64,
         route: &Route,
-        normaliser: Normaliser,
+        normaliser: &Normaliser,
         ids: &[u32],
         rows: usize,
     ) -> Result<(Vec<f32>, Usage, u32), CallError> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use beamgen_engine::ThreadPool;
 use beamgen_prm::{
-    Error, Head, HeadSpec, Normaliser, PrmSpec, RewardModel, Tokenise, same_tokenizer,
+    Classes, Error, Head, HeadSpec, Normaliser, PrmSpec, RewardModel, Tokenise, same_tokenizer,
 };
 
 use crate::models::*;
@@ -77,7 +77,7 @@ fn a_spec_that_cannot_be_run_is_named_with_its_field() {
     assert!(make(&other, hidden).is_ok());
 
     other = plain();
-    other.normaliser = Normaliser::Softmax(1);
+    other.normaliser = Normaliser::Softmax(Classes::One(1));
     assert!(unfit(&other).contains("normaliser"), "{}", unfit(&other));
 
     other = plain();

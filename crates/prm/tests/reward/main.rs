@@ -6,6 +6,7 @@ mod tiny;
 mod families;
 mod golden;
 mod incremental;
+mod judges;
 mod loading;
 mod memory;
 mod models;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use beamgen_engine::{Checkpoint, Weights};
-use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
+use beamgen_prm::{Classes, HeadSpec, Normaliser, PrmSpec};
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 
@@ -60,9 +60,9 @@ impl Kind<'_> {
     /// bare decoder whose file contains the head's tensors too.
     #[must_use]
     pub fn reward(spec: &PrmSpec, dtype: DType) -> Self {
-        let (class, head, fields) = match (&spec.head, spec.normaliser) {
+        let (class, head, fields) = match (&spec.head, &spec.normaliser) {
             (HeadSpec::Tokens(_) | HeadSpec::LogRatio(_), _) => ("ForCausalLM", true, Vec::new()),
-            (HeadSpec::Linear(layers), Normaliser::Softmax(right))
+            (HeadSpec::Linear(layers), Normaliser::Softmax(Classes::One(right)))
                 if layers.len() == 1 && layers[0].weight == "score.weight" =>
             {
                 // The names are displayed by `transformers`. The score is the probability of class `right`.

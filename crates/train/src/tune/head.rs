@@ -1,7 +1,7 @@
 //! The trainable head of a reward model, as described by a [`PrmSpec`].
 
 use beamgen_engine::{Tokenizer, Weights};
-use beamgen_prm::{HeadSpec, LayerSpec, Normaliser, PrmSpec};
+use beamgen_prm::{Classes, HeadSpec, LayerSpec, Normaliser, PrmSpec};
 use candle_core::{Device, Tensor};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -47,8 +47,8 @@ impl RewardHead {
     ) -> Result<Self> {
         let class = match spec.normaliser {
             Normaliser::Sigmoid => None,
-            Normaliser::Softmax(class @ (0 | 1)) => Some(class),
-            Normaliser::Softmax(_) => {
+            Normaliser::Softmax(Classes::One(class @ (0 | 1))) => Some(class),
+            Normaliser::Softmax(_) | Normaliser::Expected(_) | Normaliser::MeanSigmoid => {
                 return Err(refused(
                     spec,
                     "a head of more than two classes cannot be trained",
