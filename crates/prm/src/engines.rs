@@ -63,6 +63,11 @@ impl Engines {
         }
     }
 
+    /// Returns the number of tokens of a sequence.
+    pub(crate) fn len(&self, seq: Seq) -> usize {
+        self.body.len(seq.body)
+    }
+
     pub(crate) fn truncate(&mut self, seq: Seq, len: usize) {
         self.body.truncate(seq.body, len);
         if let Some((engine, seq)) = self.second(seq) {

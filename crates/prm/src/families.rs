@@ -17,7 +17,7 @@ macro_rules! families {
 
 /// The names and TOML texts of the families. A checkpoint belongs to the first family that
 /// recognises it. `step-token` must be at index 0, since `from_json` changes that family.
-const FAMILIES: [(&str, &str); 11] = families![
+const FAMILIES: [(&str, &str); 12] = families![
     "step-token",
     "reasonflux-prm-7b",
     "qwen2.5-math-prm",
@@ -29,6 +29,7 @@ const FAMILIES: [(&str, &str); 11] = families![
     "implicit-prm",
     "chat-judge",
     "genprm-direct",
+    "specreason",
 ];
 
 /// The files of a checkpoint that may contain its spec; `prm.toml` comes first.

@@ -153,9 +153,10 @@ impl RewardModel {
 
     /// Calls `reader` for each step that is scored from now on, and puts its results into
     /// [`Scored::quantiles`](beamgen_search::Scored::quantiles). Returns `false`, and never calls
-    /// `reader`, if the score is a log-ratio: then no hidden state is read.
+    /// `reader`, if the score is a log-ratio or is read after a question: then no hidden state of a
+    /// step is read.
     pub fn read_quantiles(&mut self, reader: QuantileReader) -> bool {
-        let reads = matches!(self.readout, Readout::Head(..));
+        let reads = matches!(self.readout, Readout::Head(..)) && self.writer.question().is_empty();
         self.quantiles.0 = Some(reader).filter(|_| reads);
         reads
     }

@@ -2,7 +2,7 @@
 
 use beamgen_search::{Cause, ScoreError, Scored};
 
-use crate::engines::Read;
+use crate::engines::{Engines, Read};
 use crate::model::{Readout, RewardModel};
 use crate::quantiles::StepReading;
 use crate::score::{Batch, Planned};
@@ -97,11 +97,19 @@ impl RewardModel {
         tokens.extend_from_slice(&planned.tokens);
         tokens.drain(..cached);
         tokens.truncate(tokens.len() - held);
-        scored.read_tokens += tokens.len();
         let before = in_prompt + cached;
         // A prompt that is charged here was read before, from its beginning.
-        let prompt = scored.read_tokens - tokens.len();
+        let prompt = scored.read_tokens;
+        scored.read_tokens += tokens.len();
         scored.flops = self.engines.flops(0, prompt) + self.engines.flops(before, tokens.len());
+        let question = self.writer.question().len();
+        if question > 0 {
+            let again = tokens.len() - planned.tokens.len();
+            scored.read_tokens += question * planned.marks.len();
+            let marks = planned.marks.iter();
+            let asked = marks.map(|mark| self.engines.flops(before + again + mark + 1, question));
+            scored.flops += asked.sum::<u64>();
+        }
         self.chains.chain_mut(planned.id).seq = Some(seq);
         (Read { seq, tokens }, scored)
     }
@@ -125,15 +133,35 @@ impl RewardModel {
                         planned.marks.iter().map(|mark| again + mark).collect()
                     })
                     .collect();
+                let question = self.writer.question();
                 // A quantile reader needs the hidden states in host memory, so it excludes the head
                 // on the device.
                 if let (Some(on_device), None) = (on_device, &self.quantiles.0) {
-                    let numbers = self.engines.read_out(reads, &marks, on_device)?;
-                    let mut row = numbers.chunks_exact(head.outputs()).map(<[f64]>::to_vec);
-                    let outputs = marks
-                        .iter()
-                        .map(|marks| row.by_ref().take(marks.len()).collect());
-                    return Ok((outputs.collect(), Vec::new()));
+                    let engines = &mut self.engines;
+                    let mut read = |reads: &[Read], marks: &[Vec<usize>], engines: &mut Engines| {
+                        let numbers = engines.read_out(reads, marks, on_device)?;
+                        let rows = numbers.chunks_exact(head.outputs());
+                        Ok::<Vec<Vec<f64>>, beamgen_engine::Error>(
+                            rows.map(<[f64]>::to_vec).collect(),
+                        )
+                    };
+                    let outputs = if question.is_empty() {
+                        split(read(reads, &marks, engines)?, &marks)
+                    } else {
+                        asked(reads, &marks, question, engines, read)?
+                    };
+                    return Ok((outputs, Vec::new()));
+                }
+                if !question.is_empty() {
+                    let read = |reads: &[Read], marks: &[Vec<usize>], engines: &mut Engines| {
+                        let rows = engines.hidden(reads, marks)?;
+                        let numbers = rows.iter().map(|hidden| head.forward(hidden));
+                        let numbers: Vec<Vec<f64>> = numbers.collect();
+                        engines.body.recycle(rows);
+                        Ok(numbers)
+                    };
+                    let outputs = asked(reads, &marks, question, &mut self.engines, read)?;
+                    return Ok((outputs, Vec::new()));
                 }
                 let rows = self.engines.hidden(reads, &marks)?;
                 let mut row = rows.iter();
@@ -202,4 +230,62 @@ impl RewardModel {
         }
         Ok(())
     }
+}
+
+/// Returns the outputs of each chain for its marks.
+fn split(rows: Vec<Vec<f64>>, marks: &[Vec<usize>]) -> Vec<Vec<Vec<f64>>> {
+    let mut rows = rows.into_iter();
+    let of_chains = marks.iter();
+    of_chains
+        .map(|marks| rows.by_ref().take(marks.len()).collect())
+        .collect()
+}
+
+/// Reads chains step by step, with `question` after each step: the outputs are those of the
+/// question's last token, and the question is removed again. `marks` are the last tokens of the
+/// steps. Steps of different chains are read in one pass.
+fn asked(
+    reads: &[Read],
+    marks: &[Vec<usize>],
+    question: &[u32],
+    engines: &mut Engines,
+    mut read: impl FnMut(
+        &[Read],
+        &[Vec<usize>],
+        &mut Engines,
+    ) -> Result<Vec<Vec<f64>>, beamgen_engine::Error>,
+) -> Result<Vec<Vec<Vec<f64>>>, beamgen_engine::Error> {
+    let mut outputs = vec![Vec::new(); reads.len()];
+    let mut from = vec![0; reads.len()];
+    for round in 0..marks.iter().map(Vec::len).max().unwrap_or_default() {
+        let (mut chains, mut steps, mut at) = (Vec::new(), Vec::new(), Vec::new());
+        for (chain, marks) in marks.iter().enumerate() {
+            let Some(mark) = marks.get(round) else {
+                continue;
+            };
+            let mut tokens = reads[chain].tokens[from[chain]..=*mark].to_vec();
+            from[chain] = mark + 1;
+            let end = engines.len(reads[chain].seq) + tokens.len();
+            tokens.extend_from_slice(question);
+            at.push(vec![tokens.len() - 1]);
+            let seq = reads[chain].seq;
+            steps.push(Read { seq, tokens });
+            chains.push((chain, end));
+        }
+        let rows = read(&steps, &at, engines)?;
+        for ((chain, end), row) in chains.into_iter().zip(rows) {
+            engines.truncate(reads[chain].seq, end);
+            outputs[chain].push(row);
+        }
+    }
+    // What follows the last step, so that the cache has all tokens of the chain.
+    let rest = reads.iter().zip(from).map(|(read, from)| Read {
+        seq: read.seq,
+        tokens: read.tokens[from..].to_vec(),
+    });
+    let rest: Vec<Read> = rest.filter(|read| !read.tokens.is_empty()).collect();
+    if !rest.is_empty() {
+        engines.read(&rest)?;
+    }
+    Ok(outputs)
 }

@@ -116,8 +116,16 @@ impl RewardModel {
             planned.marks.push(mark);
             planned.ends.push(planned.tokens.len());
         }
-        self.check_length(prompt.tokens.len() + chain.tokens.len() + planned.tokens.len())?;
+        let chain = prompt.tokens.len() + chain.tokens.len();
+        self.check_length(chain + self.most_read(&planned))?;
         Ok(planned)
+    }
+
+    /// Returns the most tokens of a planned chain that are in its cache at once, besides those of
+    /// earlier calls.
+    fn most_read(&self, planned: &Planned) -> usize {
+        // The question is removed again, but a later step may follow the last one.
+        planned.tokens.len() + self.writer.question().len()
     }
 
     /// Whether the pages that the model owns are enough for the chain, without borrowed pages. So
@@ -125,7 +133,7 @@ impl RewardModel {
     fn fits_alone(&self, planned: &Planned) -> bool {
         let chain = self.chains.chain(planned.id);
         let prompt = self.chains.prompt(chain.prompt).tokens.len() - self.held();
-        let tokens = prompt + chain.tokens.len() + planned.tokens.len();
+        let tokens = prompt + chain.tokens.len() + self.most_read(planned);
         // Strictly less: the prompt's cache has a last page of its own, which no chain shares.
         self.engines.pages(tokens) < self.engines.pages_own()
     }
@@ -134,7 +142,7 @@ impl RewardModel {
     fn pages(&self, batch: &Batch, planned: &Planned) -> usize {
         let chain = self.chains.chain(planned.id);
         if let Some(seq) = chain.seq {
-            return self.engines.pages_needed(seq, planned.tokens.len());
+            return self.engines.pages_needed(seq, self.most_read(planned));
         }
         let prompt = self.chains.prompt(chain.prompt);
         let unread = if prompt.read {
@@ -142,7 +150,7 @@ impl RewardModel {
         } else {
             prompt.tokens.len() - self.held()
         };
-        let whole = unread + chain.tokens.len() + planned.tokens.len();
+        let whole = unread + chain.tokens.len() + self.most_read(planned);
         let reading = self.engines.pages_needed(prompt.seq, unread);
         let all = self.engines.pages_needed(prompt.seq, whole);
         let promised = batch.prompts.contains(&chain.prompt);

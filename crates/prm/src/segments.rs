@@ -20,6 +20,8 @@ pub struct ChainWriter {
     /// Whether the tokenizer adds special tokens, such as a begin token, to the prompt.
     special: bool,
     mode: Mode,
+    /// The tokens that are read after each step, and then removed.
+    question: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -52,14 +54,23 @@ impl ChainWriter {
         // A chat template writes the special tokens itself. With a second begin token the scores
         // would change.
         let special = spec.prompt.special_tokens && !writer.writes_special_tokens();
+        // If no fixed text is at the end of a step, a letter stands for any step's end.
+        let tail = match writer.tail() {
+            "" => "x",
+            tail => tail,
+        };
+        let question = match spec.step.tokenise {
+            Tokenise::Text => continued(&tokenizer, tail, false, writer.question())
+                .map_err(|error| fault("step.question", error.to_string()))?,
+            Tokenise::Pieces => None,
+        };
+        let question = match question {
+            Some(tokens) => tokens,
+            None => encode(&tokenizer, writer.question())?,
+        };
         let mode = match spec.step.tokenise {
             Tokenise::Text => {
-                // The tokens after a step must not merge with the step's end. If no fixed text is
-                // there, a letter stands for the end of any step.
-                let tail = match writer.tail() {
-                    "" => "x",
-                    tail => tail,
-                };
+                // The tokens after a step must not merge with the step's end.
                 let after = match continued(&tokenizer, tail, false, writer.after()) {
                     Ok(Some(tokens)) => tokens,
                     Ok(None) => encode(&tokenizer, writer.after())?,
@@ -90,9 +101,19 @@ impl ChainWriter {
             writer,
             special,
             mode,
+            question,
         };
         fitted.probe(spec.step.tag.as_deref())?;
         Ok(fitted)
+    }
+
+    /// The tokens that are read after each step and then removed. The score is read at the last of
+    /// them; if there are none, at the token of the step that [`Written::read_at`] names.
+    ///
+    /// [`Written::read_at`]: crate::Written::read_at
+    #[must_use]
+    pub fn question(&self) -> &[u32] {
+        &self.question
     }
 
     /// Sets whether the generator has the same tokenizer; see
@@ -257,6 +278,15 @@ impl ChainWriter {
                 return Err(fault("step.tag", reason));
             }
             text += &self.writer.step(step, i + 1).map_err(in_step)?;
+            if !self.question.is_empty() && matches!(self.mode, Mode::Text { .. }) {
+                let asked = format!("{text}{}", self.writer.question());
+                let asked = self.tokenizer.encode(&asked, self.special);
+                let asked = asked.map_err(|error| in_step(error.into()))?;
+                if asked.strip_prefix(&tokens[..=read]) != Some(&self.question[..]) {
+                    let reason = "the tokenizer joins it with the step before it: begin it with a line break";
+                    return Err(fault("step.question", reason));
+                }
+            }
             text += self.writer.after();
         }
         // Pieces are tokenised separately, so only in the mode `Text` must the steps add up to the

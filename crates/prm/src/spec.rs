@@ -75,7 +75,12 @@ pub struct StepSpec {
     /// Whether each step is a turn of the user, answered by a turn of the assistant with the
     /// `verdict`.
     pub turns: bool,
-    /// With `turns`: the text in the assistant's turn before the verdict.
+    /// A question that is read after each step and then removed, so that later steps follow the
+    /// step as if it had not been asked. The score is read at its end. In a chat it is a turn of
+    /// the user, before a turn of the assistant; after a `prompt.text` it is written as it is.
+    pub question: Option<String>,
+    /// With `turns` or a `question` in a chat: the beginning of the assistant's turn, after which
+    /// the score is read.
     pub lead: Option<String>,
     /// The text after the step. The score is read at the token that predicts this text.
     pub verdict: Option<String>,
@@ -99,6 +104,7 @@ impl Default for StepSpec {
             text: "{{ step }}".into(),
             first: None,
             turns: false,
+            question: None,
             lead: None,
             verdict: None,
             tokenise: Tokenise::Text,
@@ -269,6 +275,7 @@ impl PrmSpec {
         // Under this condition a step's own text becomes tokens separately, exactly as the
         // generator sampled it.
         let plain_pieces = pieces && step.text == "{{ step }}" && step.first.is_none();
+        let asks_in_chat = step.question.is_some() && self.prompt.text.is_none();
         let faults = [
             (
                 pieces && step.separator.is_none(),
@@ -312,9 +319,24 @@ impl PrmSpec {
             ),
             (empty, "head", "has neither a layer nor a token"),
             (
-                step.lead.is_some() && !step.turns,
+                step.question.is_some() && step.turns,
+                "step.question",
+                "works only without turns, which stay in the chain",
+            ),
+            (
+                step.question.is_some() && step.verdict.is_some(),
+                "step.verdict",
+                "works only without a question, whose answer is not kept",
+            ),
+            (
+                step.lead.is_some() && !(step.turns || asks_in_chat),
                 "step.lead",
-                "works only with turns: write it into the text instead",
+                "works only in a chat with turns or a question: write it into the text instead",
+            ),
+            (
+                step.question.is_some() && matches!(self.head, HeadSpec::LogRatio(_)),
+                "step.question",
+                "has no log-ratio: use a head that is read at one token",
             ),
             (
                 labels.len() > 1 && !is_softmax,

@@ -59,6 +59,7 @@ const PROMPT: &str = "prompt.text";
 const FIRST: &str = "step.first";
 const TEXT: &str = "step.text";
 const TURNS: &str = "step.turns";
+const QUESTION: &str = "step.question";
 
 /// The templates of a spec, and the fixed texts that they write around a step.
 #[derive(Debug)]
@@ -82,19 +83,60 @@ pub(crate) struct Writer {
     first: Option<(String, String)>,
     /// The text after the place where the score is read.
     after: String,
-    /// The text between the step's own text and the place where the score is read.
+    /// The text between the step's own text and the place where the score is read, or where the
+    /// question begins.
     tail: String,
+    /// The text that is read after a step, up to the place where the score is read, and then
+    /// removed.
+    question: String,
 }
 
 #[derive(Debug)]
 enum Prompt {
     /// The template of the spec.
     Text(Box<Template>),
-    /// The chat template, rendered up to the content of the assistant's turn, and the system's
-    /// turn.
-    Chat(Box<ChatTemplate>, Option<String>),
+    /// The chat template, rendered up to the content of the assistant's turn.
+    Chat(Box<Chat>),
     /// The text before the content of the first user's turn.
     Turns(String),
+}
+
+/// A chat whose assistant's turn is the chain.
+#[derive(Debug)]
+struct Chat {
+    template: ChatTemplate,
+    system: Option<String>,
+    /// The question, which is the user's turn after the chain, and the answer to it.
+    asked: Option<(String, String)>,
+}
+
+impl Chat {
+    /// Renders the chat with these contents of the user's and the assistant's turn.
+    fn render(&self, problem: &str, chain: &str) -> Result<String, TemplateError> {
+        let system = self.system.as_deref().map(Message::system);
+        let turns = [Message::user(problem), Message::assistant(chain)];
+        let asked = self.asked.iter();
+        let asked = asked
+            .flat_map(|(question, answer)| [Message::user(question), Message::assistant(answer)]);
+        let messages: Vec<_> = system.into_iter().chain(turns).chain(asked).collect();
+        self.template.render(&messages, Ending::Closed)
+    }
+
+    /// Returns the text between the chain and the answer to the question; empty if nothing is
+    /// asked.
+    fn question(&self) -> Result<String, Fault> {
+        if self.asked.is_none() {
+            return Ok(String::new());
+        }
+        let text = self.render("x", PLACE);
+        let text = text.map_err(|error| fault(QUESTION, error.to_string()))?;
+        let question = text
+            .rsplit_once(PLACE)
+            .and_then(|(_, rest)| rest.split_once(VERDICT));
+        let (question, _) = question
+            .ok_or_else(|| fault(QUESTION, "the chat template does not write every turn"))?;
+        Ok(question.to_owned())
+    }
 }
 
 impl Writer {
@@ -121,12 +163,21 @@ impl Writer {
                 if step.turns {
                     (Prompt::Turns(String::new()), Some(chat))
                 } else {
-                    (
-                        Prompt::Chat(Box::new(chat), spec.prompt.system.clone()),
-                        None,
-                    )
+                    let lead = step.lead.as_deref().unwrap_or_default();
+                    let question = step.question.as_ref();
+                    let chat = Chat {
+                        template: chat,
+                        system: spec.prompt.system.clone(),
+                        asked: question.map(|text| (text.clone(), format!("{lead}{VERDICT}"))),
+                    };
+                    (Prompt::Chat(Box::new(chat)), None)
                 }
             }
+        };
+        let question = match &prompt {
+            Prompt::Chat(chat) => chat.question()?,
+            Prompt::Text(_) => step.question.clone().unwrap_or_default(),
+            Prompt::Turns(_) => String::new(),
         };
         let mut writer = Self {
             text,
@@ -145,6 +196,7 @@ impl Writer {
             first: None,
             after: step.verdict.clone().unwrap_or_default(),
             tail: String::new(),
+            question,
         };
         if let Some(chat) = turns {
             let answer = format!("{}{VERDICT}", step.lead.as_deref().unwrap_or_default());
@@ -192,30 +244,36 @@ impl Writer {
                 .map_err(|error| fault(TURNS, error.to_string()))
         };
         let dropped = || fault(TURNS, "the chat template does not write every turn");
-        // The second chat shows what a turn adds. The third must add the same again.
+        let other = || fault(TURNS, "the chat template does not write all turns alike");
         let (one, two, three) = (render(1)?, render(2)?, render(3)?);
         let (head, rest) = one.split_once(PLACE).ok_or_else(dropped)?;
-        let (behind, close) = rest.split_once(VERDICT).ok_or_else(dropped)?;
-        let (before, end) = two
-            .strip_prefix(one.as_str())
-            .and_then(|next| next.split_once(PLACE))
-            .ok_or_else(|| {
-                fault(
-                    TURNS,
-                    "the chat template writes a turn differently if more turns follow",
-                )
-            })?;
-        let segment = format!("{before}{PLACE}{behind}{VERDICT}{close}");
-        if end != format!("{behind}{VERDICT}{close}") || three != format!("{two}{segment}") {
-            return Err(fault(
-                TURNS,
-                "the chat template does not write all turns alike",
-            ));
+        let (last, close) = rest.split_once(VERDICT).ok_or_else(dropped)?;
+        // The second chat shows an earlier turn, and what is between two turns. Some templates
+        // write the last answer in another way, as with an empty thought in Qwen3's.
+        let rest = two
+            .strip_prefix(head)
+            .and_then(|two| two.strip_prefix(PLACE));
+        let (kept, rest) = rest
+            .and_then(|rest| rest.split_once(VERDICT))
+            .ok_or_else(other)?;
+        let (between, _) = rest.split_once(PLACE).ok_or_else(dropped)?;
+        let before = between.strip_prefix(close).ok_or_else(other)?;
+        let ending = format!("{PLACE}{last}{VERDICT}{close}");
+        let earlier = format!("{PLACE}{kept}{VERDICT}{between}");
+        if two != format!("{head}{earlier}{ending}")
+            || three != format!("{head}{earlier}{earlier}{ending}")
+        {
+            return Err(other());
         }
+        // A score is read where the answer is the last turn. What only the last turn has is
+        // removed afterwards.
+        let both = shared(kept, last);
+        let (behind, after) = kept.split_at(both);
+        self.question = last[both..].to_owned();
+        self.after = format!("{after}{}{close}", self.after);
         self.prompt = Prompt::Turns(head.to_owned());
         self.before = before.to_owned();
         self.behind = behind.to_owned();
-        self.after = format!("{}{close}", self.after);
         let (lead, tail) = self.around("", 1)?;
         // The prompt ends before these spaces: a tokenizer puts them into the first token of the
         // step.
@@ -272,11 +330,8 @@ impl Writer {
                         source,
                     })
             }
-            Prompt::Chat(template, system) => {
-                let system = system.as_deref().map(Message::system);
-                let turns = [Message::user(problem), Message::assistant(PLACE)];
-                let messages: Vec<_> = system.into_iter().chain(turns).collect();
-                let mut text = template.render(&messages, Ending::Closed)?;
+            Prompt::Chat(chat) => {
+                let mut text = chat.render(problem, PLACE)?;
                 // The last placeholder is the assistant's turn, even if the problem contains the
                 // same characters.
                 let end = text.rfind(PLACE).ok_or(WriteError::NoTurn)?;
@@ -320,7 +375,13 @@ impl Writer {
         &self.after
     }
 
-    /// Returns the text between any step's own text and the place where its score is read.
+    /// Returns the text that is read after a step, and then removed.
+    pub(crate) fn question(&self) -> &str {
+        &self.question
+    }
+
+    /// Returns the text between any step's own text and the place where its score is read, or where
+    /// the question begins.
     pub(crate) fn tail(&self) -> &str {
         &self.tail
     }
@@ -346,6 +407,20 @@ fn needs_bos(template: &Template) -> bool {
     template.uses("bos")
         && template.render(context! { problem }, 0).is_err()
         && template.render(context! { problem, bos => "" }, 0).is_ok()
+}
+
+/// Returns the length of the text with which both begin, up to the end of a line or of a special
+/// token if they differ: a token must not span the two.
+fn shared(a: &str, b: &str) -> usize {
+    if a == b {
+        return a.len();
+    }
+    let same = a
+        .char_indices()
+        .zip(b.chars())
+        .take_while(|((_, a), b)| a == b);
+    let same = same.last().map_or(0, |((at, c), _)| at + c.len_utf8());
+    a[..same].rfind(['\n', '>']).map_or(0, |at| at + 1)
 }
 
 fn spaces(text: &str) -> &str {

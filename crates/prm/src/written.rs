@@ -15,7 +15,8 @@ use crate::spec::PrmSpec;
 pub struct Written {
     /// The tokens of the prompt and of the segments of all steps.
     pub tokens: Vec<u32>,
-    /// Index of the token at which each step's score is read.
+    /// Index of the token at which each step's score is read. If the format asks a question, it is
+    /// read after this token ([`ChainWriter::question`]).
     pub read_at: Vec<usize>,
     /// Index of the first token of each step.
     pub starts: Vec<usize>,

@@ -189,10 +189,12 @@ pub(crate) async fn scorer(
         // to its last score.
         let end = written.read_at.last().map_or(0, |read| read + 1);
         let ids = match route {
-            Route::Steps => &written.tokens[..],
-            Route::Labels(_) | Route::Classify => &written.tokens[..end],
+            Route::Steps => written.tokens.clone(),
+            Route::Labels(_) | Route::Classify => {
+                [&written.tokens[..end], writer.question()].concat()
+            }
         };
-        let call: Call = route.call(connection.dialect, connection.model(), ids);
+        let call: Call = route.call(connection.dialect, connection.model(), &ids);
         let rows = written.read_at.len();
         match connection
             .each(&call, |answer: Reply<'_>| {

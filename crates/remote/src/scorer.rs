@@ -75,6 +75,10 @@ impl Remote {
         let route = route.map_err(|reason| connection.unfit(reason))?;
         let path = tokenizer.checkpoint().to_owned();
         let writer = ChainWriter::new(spec, Arc::clone(&tokenizer), &path)?;
+        if !writer.question().is_empty() && !matches!(route, Route::Labels(_)) {
+            let reason = "a question after each step needs a head of label tokens on servers";
+            return Err(connection.unfit(format!("{}: {reason}", spec.name)));
+        }
         let (route, facts) = self.requests.wait(async {
             probe::tokenizer(&connection, &tokenizer).await?;
             probe::scorer(&connection, &writer, &spec.normaliser, route).await
@@ -129,7 +133,7 @@ impl RemoteScorer {
                     .append(&chain.prompt, step, number, &mut tokens)?,
             );
         }
-        let whole = before + tokens.len();
+        let whole = before + tokens.len() + self.writer.question().len();
         // The label is predicted after the last token, so the context needs room for one more
         // token.
         if whole >= context {
@@ -156,11 +160,12 @@ impl RemoteScorer {
                     .map(|&mark| {
                         let new = mark + 1 - read;
                         read = mark + 1;
+                        let question = self.writer.question();
                         Wanted {
-                            ids: ids[..before + mark + 1].to_vec(),
+                            ids: [&ids[..before + mark + 1], question].concat(),
                             rows: 1,
                             new: 1,
-                            tokens: new,
+                            tokens: new + question.len(),
                         }
                     })
                     .collect()

@@ -221,7 +221,7 @@ fn every_family_reads_what_its_authors_read() {
     }
     names.sort_unstable();
     // Judges are formats of any chat model; `judges.rs` tests them.
-    let judges = ["chat-judge", "genprm-direct"];
+    let judges = ["chat-judge", "genprm-direct", "specreason"];
     let mut all: Vec<&str> = PrmSpec::names()
         .filter(|name| !judges.contains(name))
         .collect();

@@ -337,6 +337,10 @@ fn read(job: &Job, tokenizer: &Arc<Tokenizer>, longest: usize) -> Result<Read> {
         }
         Task::Reward { spec, labels, .. } => {
             let writer = ChainWriter::new(spec, Arc::clone(tokenizer), job.from.path())?;
+            if !writer.question().is_empty() {
+                let reason = "a question that is removed after each step cannot be trained";
+                return Err(Error::Config(format!("PRM format {}: {reason}", spec.name)));
+            }
             labels.read(&job.data, &writer, longest)
         }
     }
