@@ -274,9 +274,13 @@ mod built_in {
         let place = Place::new();
         let chain = r#"{"problem": "1 + 1?", "steps": [{"text": "2", "right": true}]}"#;
         place.write("data.jsonl", chain);
+        let asks = "normaliser = \"sigmoid\"\nprompt.text = \"{{ problem }}\\n\"\nhead.tokens = [\"1\"]\n\
+                    [step]\ntext = \"{{ step }}\\n\"\nquestion = \"1\"\n";
+        place.write("asks.toml", asks);
         for (format, what) in [
             ("qwen2.5-math-prm", "<extra_0>"),
             ("mine", "invalid PRM format"),
+            ("asks.toml", "removed after each step cannot be trained"),
         ] {
             reward(&place, "prm", "o", &["--prm-format", format]).assert_refused(format, &[what]);
         }

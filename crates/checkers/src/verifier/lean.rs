@@ -3,11 +3,10 @@
 //! The server is <https://github.com/project-numina/kimina-lean-server>; its route `POST /api/check`
 //! takes snippets of code and returns the messages of Lean's REPL for each of them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beamgen_certificates::Certificates;
 use beamgen_search::{BatchId, Outcome, OutcomeKind, Problem, Verifier, WholeChain};
@@ -27,8 +26,11 @@ const A_WHILE: Duration = Duration::from_millis(50);
 /// The pauses before a request is tried again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
 
-/// The failed requests in a row after which the server is given up.
+/// The failed requests in a row after which the server is left alone for a while.
 const MOST_FAILURES: usize = 3;
+
+/// The time for which a server that failed too often is left alone.
+const REST: Duration = Duration::from_secs(60);
 
 /// The time for a request besides that of its proofs.
 const OVERHEAD: Duration = Duration::from_secs(10);
@@ -266,8 +268,29 @@ fn without_comments(code: &str) -> String {
 struct Client {
     config: LeanConfig,
     agent: Agent,
-    /// The requests that failed since the last one that succeeded.
-    failures: AtomicUsize,
+    failures: Mutex<Failures>,
+}
+
+/// The requests that failed since the last one that succeeded.
+#[derive(Default)]
+struct Failures {
+    count: usize,
+    last: Option<Instant>,
+}
+
+impl Failures {
+    /// Whether the server is left alone at the time `now` because it failed too often.
+    fn rests(&self, now: Instant) -> bool {
+        let is_recent = |last| now.saturating_duration_since(last) < REST;
+        self.count >= MOST_FAILURES && self.last.is_some_and(is_recent)
+    }
+
+    /// Counts a failure. Returns whether the server is now left alone.
+    fn add(&mut self, now: Instant) -> bool {
+        self.count += 1;
+        self.last = Some(now);
+        self.rests(now)
+    }
 }
 
 impl Client {
@@ -302,7 +325,7 @@ impl Client {
         Ok(Self {
             agent: builder.build().new_agent(),
             config,
-            failures: AtomicUsize::new(0),
+            failures: Mutex::default(),
         })
     }
 
@@ -331,19 +354,22 @@ impl Client {
     }
 
     fn judge(&self, jobs: Vec<Job>, counts: &LostSoFar) -> Vec<(Place, Outcome)> {
-        let outcomes = if counts.get().given_up.is_some() {
+        let failures = || self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let rests = failures().rests(Instant::now());
+        let outcomes = if rests {
             vec![lost(); jobs.len()]
         } else {
             match self.check(&jobs) {
                 Ok(outcomes) => {
-                    self.failures.store(0, Ordering::Relaxed);
+                    *failures() = Failures::default();
+                    counts.update(|all| all.given_up = None);
                     outcomes
                 }
                 Err(reason) => {
-                    let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+                    let rests = failures().add(Instant::now());
                     counts.update(|all| {
                         all.crashes += 1;
-                        if failures >= MOST_FAILURES {
+                        if rests {
                             all.given_up = Some(reason.clone());
                         }
                     });
@@ -467,4 +493,21 @@ fn outcome_of(result: &Value) -> Outcome {
         return Outcome::new(OutcomeKind::Wrong, "the proof has a sorry");
     }
     Outcome::new(OutcomeKind::Right, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_failed_too_often_rests_and_is_tried_again() {
+        let mut failures = Failures::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(!failures.rests(start) && !failures.add(start) && !failures.add(at(1)));
+        assert!(failures.add(at(2)));
+        assert!(failures.rests(at(61)) && !failures.rests(at(62)));
+        // One more failure, and it rests again.
+        assert!(failures.add(at(63)) && failures.rests(at(122)) && !failures.rests(at(123)));
+    }
 }
