@@ -36,7 +36,7 @@ fn formats_of_reward_models() {
         (
             "a class too many",
             format!("normaliser = {{ softmax = 2 }}\n{HEAD}"),
-            &["prm.toml", "normaliser", "does not have"],
+            &["prm.toml", "normaliser", "names class 2"],
         ),
         (
             "a tensor that is missing",

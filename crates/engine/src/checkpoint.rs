@@ -229,7 +229,11 @@ impl Checkpoint {
 
     fn own_text(&self, file: &str) -> Result<Option<Cow<'static, str>>, Error> {
         if self.builds(file) {
-            return vocabulary_files::tokenizer(self).map(|text| Some(text.into()));
+            let files = vocabulary_files::Files {
+                folder: self.path(),
+                read: &|file| self.text(file),
+            };
+            return vocabulary_files::tokenizer(&files).map(|text| Some(text.into()));
         }
         let text = match &self.place {
             Place::Gguf(place) => return Ok(place.get()?.text(file)?.map(Cow::Owned)),

@@ -1,17 +1,18 @@
 //! Builds `tokenizer.json` from the older pair of files `vocab.json` and `merges.txt`, as the tokenizer classes of
 //! `transformers` do (`models/qwen2/tokenization_qwen2.py`, `models/gpt2/tokenization_gpt2.py`).
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::Error;
 use crate::byte_level::PreTokenizer;
 use crate::error::Malformed;
-use crate::json_file::JsonFile;
-use crate::{Checkpoint, Error};
 
 pub(crate) const VOCABULARY: &str = "vocab.json";
 pub(crate) const MERGES: &str = "merges.txt";
+const CONFIG: &str = "tokenizer_config.json";
 
 /// The class that `transformers` uses for a tokenizer.
 struct Class {
@@ -38,22 +39,43 @@ const CLASSES: [Class; 2] = [
 /// The token that both classes use as their special tokens unless the files name others.
 const END: &str = "<|endoftext|>";
 
-/// Returns the text of `tokenizer.json`.
-pub(crate) fn tokenizer(checkpoint: &Checkpoint) -> Result<String, Error> {
-    let config = JsonFile::load(checkpoint, "tokenizer_config.json")?;
-    let pre = pre_tokenizer(checkpoint, &config)?;
-    let vocabulary = JsonFile::load(checkpoint, VOCABULARY)?;
-    if !vocabulary.value.is_object() {
-        return Err(broken(
-            &vocabulary.path,
-            "it is not an object of ids by tokens",
-        ));
+/// The other files of a folder.
+pub(crate) struct Files<'a> {
+    /// The folder, for messages.
+    pub folder: &'a Path,
+    /// Reads a text file; `None` if it does not exist.
+    pub read: &'a dyn Fn(&str) -> Result<Option<Cow<'static, str>>, Error>,
+}
+
+impl Files<'_> {
+    /// Reads a JSON file. The value is `null` if the file does not exist.
+    fn json(&self, file: &str) -> Result<Value, Error> {
+        let parse = |text: Cow<'_, str>| {
+            serde_json::from_str(&text).map_err(|error| Error::json(&self.folder.join(file), error))
+        };
+        (self.read)(file)?.map_or(Ok(Value::Null), parse)
     }
-    let path = checkpoint.path_of(MERGES);
-    let merges = merges(&checkpoint.required_text(MERGES)?);
-    let merges = merges.map_err(|malformed| broken(&path, &malformed.0))?;
-    let end = vocabulary.value[END].as_u64();
-    let mut file = pre.parts(vocabulary.value, merges);
+
+    fn broken(&self, file: &str, reason: impl Into<String>) -> Error {
+        Error::Tokenizer {
+            path: self.folder.join(file),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Returns the text of `tokenizer.json`.
+pub(crate) fn tokenizer(files: &Files<'_>) -> Result<String, Error> {
+    let config = files.json(CONFIG)?;
+    let pre = pre_tokenizer(files, &config)?;
+    let vocabulary = files.json(VOCABULARY)?;
+    if !vocabulary.is_object() {
+        return Err(files.broken(VOCABULARY, "it is not an object of ids by tokens"));
+    }
+    let merges = merges(&(files.read)(MERGES)?.unwrap_or_default());
+    let merges = merges.map_err(|malformed| files.broken(MERGES, malformed.0))?;
+    let end = vocabulary[END].as_u64();
+    let mut file = pre.parts(vocabulary, merges);
     if flag(&config, "add_prefix_space") {
         add_prefix_space(&mut file["pre_tokenizer"]);
     }
@@ -61,46 +83,36 @@ pub(crate) fn tokenizer(checkpoint: &Checkpoint) -> Result<String, Error> {
     Ok(file.to_string())
 }
 
-fn pre_tokenizer(
-    checkpoint: &Checkpoint,
-    config: &JsonFile,
-) -> Result<&'static PreTokenizer, Error> {
-    let model = JsonFile::load(checkpoint, "config.json")?;
-    let model = model.value["model_type"].as_str().unwrap_or_default();
-    let name = config.value["tokenizer_class"].as_str();
+fn pre_tokenizer(files: &Files<'_>, config: &Value) -> Result<&'static PreTokenizer, Error> {
+    if flag(config, "add_bos_token") {
+        let reason = "add_bos_token is not supported with vocab.json and merges.txt; add the token to the chat template";
+        return Err(files.broken(CONFIG, reason));
+    }
+    let model = files.json("config.json")?;
+    let model = model["model_type"].as_str().unwrap_or_default();
+    let name = config["tokenizer_class"].as_str();
     let name = name.map(|name| name.trim_end_matches("Fast"));
     let class = CLASSES.iter().find(|class| match name {
         Some(name) => name == class.name,
         None => class.models.contains(&model),
     });
     let pre = class.and_then(|class| PreTokenizer::named(class.splits));
-    let reason = || {
-        let folder = checkpoint.path().display();
+    pre.ok_or_else(|| {
+        let folder = files.folder.display();
         let name = name.map_or_else(
             || format!("a tokenizer without tokenizer_class of a model {model:?}"),
             |name| format!("a {name}"),
         );
-        format!(
+        let reason = format!(
             "{VOCABULARY} and {MERGES} of {name} are not read, only those of Qwen2Tokenizer and GPT2Tokenizer; convert it once with \
              Python's transformers: AutoTokenizer.from_pretrained({folder:?}).save_pretrained({folder:?})"
-        )
-    };
-    if flag(config, "add_bos_token") {
-        let reason = "add_bos_token is not supported with vocab.json and merges.txt; add the token to the chat template";
-        return Err(broken(&config.path, reason));
-    }
-    pre.ok_or_else(|| broken(&checkpoint.path_of(VOCABULARY), &reason()))
+        );
+        files.broken(VOCABULARY, reason)
+    })
 }
 
-fn flag(config: &JsonFile, field: &str) -> bool {
-    config.value[field].as_bool().unwrap_or(false)
-}
-
-fn broken(path: &Path, reason: &str) -> Error {
-    Error::Tokenizer {
-        path: path.to_owned(),
-        reason: reason.to_owned(),
-    }
+fn flag(config: &Value, field: &str) -> bool {
+    config[field].as_bool().unwrap_or(false)
 }
 
 /// Returns the pairs in the text of `merges.txt`: a line each, with a space between the two tokens.
