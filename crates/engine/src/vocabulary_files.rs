@@ -39,12 +39,15 @@ const CLASSES: [Class; 2] = [
 /// The token that both classes use as their special tokens unless the files name others.
 const END: &str = "<|endoftext|>";
 
+/// A text, or `None` if its file does not exist.
+type Text = Result<Option<Cow<'static, str>>, Error>;
+
 /// The other files of a folder.
 pub(crate) struct Files<'a> {
     /// The folder, for messages.
     pub folder: &'a Path,
-    /// Reads a text file; `None` if it does not exist.
-    pub read: &'a dyn Fn(&str) -> Result<Option<Cow<'static, str>>, Error>,
+    /// Reads a text file.
+    pub read: &'a dyn Fn(&str) -> Text,
 }
 
 impl Files<'_> {

@@ -205,7 +205,7 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<St
         let lacking = Some(ADAPTER_WEIGHTS[0]).filter(|_| !has_weights);
         return lacking.into_iter().map(str::to_owned).collect();
     }
-    let has_pair = !TOKENIZER_PAIR.iter().any(|name| lacks(&name));
+    let has_pair = !TOKENIZER_PAIR.iter().any(&lacks);
     let required = part.required().iter().filter(|name| lacks(name));
     let required = required.filter(|name| !(**name == TOKENIZER && has_pair));
     let mut missing: Vec<String> = required.map(|name| (*name).to_owned()).collect();
