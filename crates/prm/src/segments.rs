@@ -6,7 +6,7 @@ use beamgen_engine::Tokenizer;
 use beamgen_search::{Finish, ScoreError, StepRef};
 
 use crate::spec::{PrmSpec, Tokenise};
-use crate::writer::{Fault, WriteError, Writer, fault};
+use crate::writer::{Cut, Fault, WriteError, Writer, fault};
 
 /// Writes chains as a [`RewardModel`](crate::RewardModel) of the same spec reads them, without its
 /// weights.
@@ -50,7 +50,18 @@ enum Mode {
 impl ChainWriter {
     /// Makes a writer for a valid spec. Fails if the tokenizer cannot write the spec's texts.
     pub(crate) fn fitted(spec: &PrmSpec, tokenizer: Arc<Tokenizer>) -> Result<Self, Fault> {
-        let writer = Writer::new(spec, &tokenizer)?;
+        let mut first = None;
+        for cut in Cut::ALL {
+            match Self::with(spec, Arc::clone(&tokenizer), cut) {
+                Ok(fitted) => return Ok(fitted),
+                Err(fault) => first = first.or(Some(fault)),
+            }
+        }
+        Err(first.unwrap_or_else(|| fault("step", "cannot be written")))
+    }
+
+    fn with(spec: &PrmSpec, tokenizer: Arc<Tokenizer>, cut: Cut) -> Result<Self, Fault> {
+        let writer = Writer::new(spec, &tokenizer, cut)?;
         // A chat template writes the special tokens itself. With a second begin token the scores
         // would change.
         let special = spec.prompt.special_tokens && !writer.writes_special_tokens();

@@ -89,6 +89,36 @@ pub(crate) struct Writer {
     /// The text that is read after a step, up to the place where the score is read, and then
     /// removed.
     question: String,
+    cut: Cut,
+    /// White space at the end of every step that is written before the next step and before the
+    /// question instead.
+    moved: String,
+}
+
+/// The place where white space between two parts of a chain is cut, which depends on the tokenizer:
+/// some make one token of a sentence's end and the line breaks after it, others make a token of the
+/// last line break only if a word follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Line breaks belong to what they follow, and only spaces to the next part.
+    Behind,
+    /// The last line break before the first step, and all white space after a step that a question
+    /// follows, belong to the next part.
+    Ahead,
+}
+
+impl Cut {
+    pub(crate) const ALL: [Self; 2] = [Self::Behind, Self::Ahead];
+
+    /// Returns the white space at the end of a prompt that belongs to the first step.
+    fn of_next(self, text: &str) -> &str {
+        let spaces = text.trim_end_matches(' ').len();
+        let last = text.char_indices().next_back();
+        match (self, last) {
+            (Self::Ahead, Some((at, last))) if last != ' ' && last.is_whitespace() => &text[at..],
+            _ => &text[spaces..],
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -140,7 +170,7 @@ impl Chat {
 }
 
 impl Writer {
-    pub(crate) fn new(spec: &PrmSpec, tokenizer: &Tokenizer) -> Result<Self, Fault> {
+    pub(crate) fn new(spec: &PrmSpec, tokenizer: &Tokenizer, cut: Cut) -> Result<Self, Fault> {
         let step = &spec.step;
         let prompt_text = compile_optional(PROMPT, spec.prompt.text.as_deref())?;
         let first_text = compile_optional(FIRST, step.first.as_deref())?;
@@ -197,13 +227,21 @@ impl Writer {
             after: step.verdict.clone().unwrap_or_default(),
             tail: String::new(),
             question,
+            cut,
+            moved: String::new(),
         };
         if let Some(chat) = turns {
             let answer = format!("{}{VERDICT}", step.lead.as_deref().unwrap_or_default());
             writer.cut_turns(&chat, spec.prompt.system.as_deref(), &answer)?;
         }
         let (_, tail) = writer.around("", 2)?;
-        writer.tail = tail + &writer.behind;
+        let white = tail[tail.trim_end().len()..].to_owned();
+        if cut == Cut::Ahead && !step.turns && !writer.question.is_empty() {
+            writer.question.insert_str(0, &white);
+            writer.moved = white;
+        }
+        let tail = tail.strip_suffix(&writer.moved).unwrap_or(&tail);
+        writer.tail = format!("{tail}{}", writer.behind);
         Ok(writer)
     }
 
@@ -277,7 +315,7 @@ impl Writer {
         let (lead, tail) = self.around("", 1)?;
         // The prompt ends before these spaces: a tokenizer puts them into the first token of the
         // step.
-        self.first = Some((spaces(&lead).to_owned(), tail));
+        self.first = Some((self.cut.of_next(&lead).to_owned(), tail));
         Ok(())
     }
 
@@ -343,7 +381,7 @@ impl Writer {
                 let begun = text.rfind(PLACE).map_or("", |at| &text[..at]);
                 // A space at the end belongs to the first token of the step, so it is left to the
                 // step's segment.
-                let begun = &begun[..begun.len() - spaces(begun).len()];
+                let begun = &begun[..begun.len() - self.cut.of_next(begun).len()];
                 Ok(format!("{head}{begun}"))
             }
         }
@@ -365,7 +403,9 @@ impl Writer {
             Some((lead, tail)) if index == 1 => Ok(format!("{lead}{step}{tail}{behind}")),
             _ => {
                 let text = self.step_text("", step, index)?;
-                Ok(format!("{before}{text}{behind}"))
+                let text = text.strip_suffix(&self.moved).unwrap_or(&text);
+                let moved = if index == 1 { "" } else { &self.moved };
+                Ok(format!("{before}{moved}{text}{behind}"))
             }
         }
     }
@@ -421,8 +461,4 @@ fn shared(a: &str, b: &str) -> usize {
         .take_while(|((_, a), b)| a == b);
     let same = same.last().map_or(0, |((at, c), _)| at + c.len_utf8());
     a[..same].rfind(['\n', '>']).map_or(0, |at| at + 1)
-}
-
-fn spaces(text: &str) -> &str {
-    &text[text.trim_end_matches(' ').len()..]
 }

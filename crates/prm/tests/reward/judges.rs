@@ -299,6 +299,41 @@ fn bundled_judges_are_written_by_the_chat_template() {
     }
 }
 
+/// A tokenizer that makes a token of two line breaks, and two tokens of them before a word.
+#[test]
+fn white_space_is_cut_where_the_tokenizer_cuts_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/fixtures/vocabulary-gpt2"
+    );
+    for file in ["vocab.json", "merges.txt", "config.json"] {
+        std::fs::copy(format!("{own}/{file}"), folder.path().join(file)).unwrap();
+    }
+    let template = "{% for message in messages %}{{ message.role }}\n{{ message.content }}<|endoftext|>\n{% endfor %}";
+    std::fs::write(folder.path().join("chat_template.jinja"), template).unwrap();
+    let config = r#"{"tokenizer_class": "GPT2Tokenizer", "eos_token": "<|endoftext|>"}"#;
+    std::fs::write(folder.path().join("tokenizer_config.json"), config).unwrap();
+    let tokenizer = Arc::new(Tokenizer::load(folder.path()).unwrap());
+    let breaks = |text| tokenizer.encode(text, false).unwrap().len();
+    assert_eq!((breaks("\n\n"), breaks("\n\na"), breaks("a")), (1, 3, 1));
+
+    let mut turns = PrmSpec::named("chat-judge").unwrap();
+    turns.head = HeadSpec::Tokens(vec!["1".into(), "3".into()]);
+    turns.step.verdict = Some("1".into());
+    for spec in [turns, PrmSpec::named("specreason").unwrap()] {
+        let writer = ChainWriter::new(&spec, Arc::clone(&tokenizer), folder.path()).unwrap();
+        let written = writer.written("1 + 3?", &STEPS).unwrap();
+        let text = tokenizer.decode(&written.tokens, false).unwrap();
+        assert_eq!(tokenizer.encode(&text, false).unwrap(), written.tokens);
+        for read_at in written.read_at {
+            let read = [&written.tokens[..=read_at], writer.question()].concat();
+            let text = tokenizer.decode(&read, false).unwrap();
+            assert_eq!(tokenizer.encode(&text, false).unwrap(), read, "{text}");
+        }
+    }
+}
+
 /// The page's own example.
 #[test]
 fn the_judge_of_the_page_works() {
