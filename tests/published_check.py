@@ -125,6 +125,7 @@ class Model:
         """`head` says which tensors are added, each with its shape."""
         self.folder = pathlib.Path(place) / name
         self.folder.mkdir()
+        self.format = []
         file, settings = tokenizer
         self.config = {
             "hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": LAYERS,
@@ -204,7 +205,7 @@ class Model:
         """What the program says."""
         chain = self.folder / "chain.jsonl"
         chain.write_text(json.dumps({"id": "x", "problem": PROBLEM, "steps": steps}) + "\n")
-        command = [*PROGRAM, "score", chain, "--prm", self.folder, "--kv-memory", "50MB", "--dtype", "f32"]
+        command = [*PROGRAM, "score", chain, "--prm", self.folder, "--kv-memory", "50MB", "--dtype", "f32", *self.format]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{self.folder.name}: {done.stderr}")
@@ -315,12 +316,58 @@ def trl(place):
         yield f"TRL, {separator!r}", model, STEPS, softmax(values)[:, 1]
 
 
+CRITIC = (
+    "You are a math teacher. Your task is to review and critique the paragraphs in solution directly. Output your judgement in the format of "
+    "`\\boxed{Yes}` if the paragraph is correct, or `\\boxed{No}` if the paragraph is incorrect."
+)
+MARK = (
+    "Evaluate the last reasoning step solely based on factual correctness and logical validity. Ignore style, phrasing, or overall "
+    "usefulness\u2014only judge whether the step is objectively correct and logically follows from prior steps. Assign a score from 0 to 9."
+)
+
+
+def judges(place):
+    """GenPRM's direct judgement and SpecReason's mark, on two vocabularies: the chat of their repositories, read at one token."""
+    qwen, llama = published("tokenizer-qwen2_5"), published("tokenizer-llama3_1")
+    llama[1].update({"chat_template": LLAMA, "bos_token": "<|begin_of_text|>"})
+    for family, (file, settings), size, bos in [("qwen2", qwen, 151936, ""), ("llama", llama, 128256, "<|begin_of_text|>")]:
+        config = {"architectures": [f"{family.title()}ForCausalLM"], "model_type": family, "vocab_size": size, "rope_theta": 500000.0}
+        model = Model(place, f"judge-{family}", (file, settings), config, {"lm_head.weight": [size, WIDTH]})
+        template = Environment(trim_blocks=True, lstrip_blocks=True).from_string(settings["chat_template"])
+
+        def read(chat, before, labels):
+            text = template.render(messages=chat, bos_token=bos)
+            ids = model.encode(text[: text.rindex(before) + len(before)])
+            rows = model.tensor("lm_head.weight")[[model.id(label) for label in labels]]
+            return softmax(rows @ model.hidden(ids)[-1])
+
+        chat, expected = [{"role": "system", "content": CRITIC}], []
+        for i, step in enumerate(STEPS):
+            chat.append({"role": "user", "content": f"{PROBLEM}\n{step}" if i == 0 else step})
+            chat.append({"role": "assistant", "content": "<output>\n**Judgement**: $\\boxed{Yes}$\n</output>"})
+            expected.append(read(chat, "$\\boxed{", ["Yes", "No"])[0])
+        model.format = ["--prm-format", "genprm-direct"]
+        yield f"GenPRM, direct, {family}", model, STEPS, expected
+
+        expected = []
+        for i in range(len(STEPS)):
+            chain = "\n\n".join(STEPS[: i + 1]) + "\n\n"
+            chat = [{"role": "user", "content": PROBLEM}, {"role": "assistant", "content": chain}]
+            chat += [{"role": "user", "content": MARK}, {"role": "assistant", "content": "I think the quality score is: 9"}]
+            marks = read(chat, "score is: ", "0123456789")
+            expected.append(marks @ numpy.arange(10) / 9)
+        model.format = ["--prm-format", "specreason"]
+        # Llama's template trims a turn, so the authors' blank line at its end is not there.
+        if family == "qwen2":
+            yield f"SpecReason, {family}", model, STEPS, expected
+
+
 def main():
     fetch()
     if not PROGRAM:
         return
     worst = 0.0
-    for family in (qwen, skywork, rlhflow, shepherd, trl):
+    for family in (qwen, skywork, rlhflow, shepherd, trl, judges):
         with tempfile.TemporaryDirectory() as place:
             for name, model, steps, expected in family(place):
                 difference = numpy.abs(numpy.array(model.scores(steps)) - expected).max()
