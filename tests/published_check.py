@@ -1,4 +1,4 @@
-"""Scores of five families of reward models with published vocabularies, beside their authors' own code.
+"""Scores of five families of reward models and of two judges with published vocabularies, beside their authors' own code.
 
     python tests/published_check.py FOLDER [BEAMGEN]
 
