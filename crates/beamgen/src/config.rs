@@ -349,7 +349,7 @@ impl Config {
         let word = words.into_iter().find(|(word, _)| judge.is(word));
         models.scorer = word.map_or(ScorerKind::Prm, |(_, kind)| kind);
         models.prm = judge.model().cloned();
-        // A judge without a format, reference, tokenizer or server must not inherit those of the scorer.
+        // A judge that lacks a format, reference, tokenizer or server must not inherit the scorer's.
         models.prm_format.clone_from(&judge.format);
         models.prm_reference.clone_from(&judge.reference);
         models.prm_tokenizer = None;

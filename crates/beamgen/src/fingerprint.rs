@@ -29,8 +29,7 @@ pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>)
     hash.finish()
 }
 
-/// Returns the fingerprint of a model that has files of another one: of an adapter with its base, or of a model with a
-/// tokenizer.
+/// Returns the fingerprint of a model that has files of another one: its base or its tokenizer.
 pub(crate) fn of_both(model: &str, other: &str) -> String {
     let mut hash = Fingerprint::default();
     hash.field(model.as_bytes());

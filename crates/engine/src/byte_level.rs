@@ -1,4 +1,4 @@
-//! Byte-level BPE as `tokenizer.json` describes it, from a vocabulary, merges and the rule that splits a text.
+//! Writes byte-level BPE as the fields of `tokenizer.json`.
 
 use serde_json::{Value, json};
 
@@ -93,8 +93,8 @@ impl PreTokenizer {
         PRE_TOKENIZERS.iter().flat_map(|pre| pre.names).copied()
     }
 
-    /// Returns the fields of `tokenizer.json` that depend on the kind of tokenizer. `vocabulary` maps tokens to ids, and
-    /// `merges` are pairs of tokens.
+    /// Returns the fields of `tokenizer.json` that depend on the kind of tokenizer. `vocabulary`
+    /// maps tokens to ids, and `merges` are pairs of tokens.
     pub(crate) fn parts(&self, vocabulary: Value, merges: Value) -> Value {
         let pre_tokenizer = match self.split {
             Split::Gpt2 => byte_level(true),

@@ -1,5 +1,7 @@
-//! Builds `tokenizer.json` from the older pair of files `vocab.json` and `merges.txt`, as the tokenizer classes of
-//! `transformers` do (`models/qwen2/tokenization_qwen2.py`, `models/gpt2/tokenization_gpt2.py`).
+//! Builds `tokenizer.json` from the older pair of files `vocab.json` and `merges.txt`.
+//!
+//! The result is that of the tokenizer classes of `transformers`:
+//! `models/qwen2/tokenization_qwen2.py` and `models/gpt2/tokenization_gpt2.py`.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,7 +19,7 @@ const CONFIG: &str = "tokenizer_config.json";
 /// The class that `transformers` uses for a tokenizer.
 struct Class {
     name: &'static str,
-    /// The values of `model_type` in `config.json` that select the class if `tokenizer_config.json` names none.
+    /// The values of `model_type` that select the class if `tokenizer_config.json` names none.
     models: &'static [&'static str],
     /// The pre-tokenizer, by its name in GGUF files.
     splits: &'static str,

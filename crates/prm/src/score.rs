@@ -124,7 +124,7 @@ impl RewardModel {
     /// Returns the most tokens of a planned chain that are in its cache at once, besides those of
     /// earlier calls.
     fn most_read(&self, planned: &Planned) -> usize {
-        // The question is removed again, but a later step may follow the last one.
+        // The text after the last step may be read with the question or after it was removed.
         planned.tokens.len() + self.writer.question().len()
     }
 

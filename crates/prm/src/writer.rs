@@ -100,22 +100,24 @@ pub(crate) struct Writer {
 /// last line break only if a word follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Line breaks belong to what they follow, and only spaces to the next part.
-    Behind,
+    /// Line breaks belong to the part before them, and only spaces to the next part.
+    WithPrevious,
     /// The last line break before the first step, and all white space after a step that a question
     /// follows, belong to the next part.
-    Ahead,
+    WithNext,
 }
 
 impl Cut {
-    pub(crate) const ALL: [Self; 2] = [Self::Behind, Self::Ahead];
+    pub(crate) const ALL: [Self; 2] = [Self::WithPrevious, Self::WithNext];
 
     /// Returns the white space at the end of a prompt that belongs to the first step.
     fn of_next(self, text: &str) -> &str {
         let spaces = text.trim_end_matches(' ').len();
         let last = text.char_indices().next_back();
         match (self, last) {
-            (Self::Ahead, Some((at, last))) if last != ' ' && last.is_whitespace() => &text[at..],
+            (Self::WithNext, Some((at, last))) if last != ' ' && last.is_whitespace() => {
+                &text[at..]
+            }
             _ => &text[spaces..],
         }
     }
@@ -236,7 +238,7 @@ impl Writer {
         }
         let (_, tail) = writer.around("", 2)?;
         let white = tail[tail.trim_end().len()..].to_owned();
-        if cut == Cut::Ahead && !step.turns && !writer.question.is_empty() {
+        if cut == Cut::WithNext && !step.turns && !writer.question.is_empty() {
             writer.question.insert_str(0, &white);
             writer.moved = white;
         }

@@ -36,6 +36,17 @@ fn scores(normaliser: &str, steps: &[&str]) -> Vec<f32> {
     prm.whole_chain("1 + 3?", steps).unwrap()
 }
 
+/// The chat of [`judge`] as the template writes it, with the answers so far.
+fn judged(chat: &ChatTemplate, steps: &[&str]) -> String {
+    let mut messages = vec![Message::system("Judge the last step.")];
+    let first = format!("1 + 3? {}", steps[0]);
+    for (at, step) in steps.iter().enumerate() {
+        messages.push(Message::user(if at == 0 { &first } else { step }));
+        messages.push(Message::assistant("From 0 to 9: [9"));
+    }
+    chat.render(&messages, Ending::Closed).unwrap()
+}
+
 #[test]
 fn the_score_is_read_after_the_lead() {
     let tokenizer = Arc::new(Tokenizer::load(Path::new(MODEL)).unwrap());
@@ -45,14 +56,7 @@ fn the_score_is_read_after_the_lead() {
     let written = writer.written("1 + 3?", &STEPS).unwrap();
     assert_eq!(written.read_at.len(), STEPS.len());
     for (i, read_at) in written.read_at.into_iter().enumerate() {
-        // The chat as the template writes it, with the answers so far.
-        let mut messages = vec![Message::system("Judge the last step.")];
-        let first = format!("1 + 3? {}", STEPS[0]);
-        for (at, step) in STEPS[..=i].iter().enumerate() {
-            messages.push(Message::user(if at == 0 { &first } else { step }));
-            messages.push(Message::assistant("From 0 to 9: [9"));
-        }
-        let text = chat.render(&messages, Ending::Closed).unwrap();
+        let text = judged(&chat, &STEPS[..=i]);
         let (read, verdict) = text.rsplit_once('[').unwrap();
         assert!(verdict.starts_with('9'));
         let ids = tokenizer.encode(&format!("{read}["), false).unwrap();
@@ -251,13 +255,7 @@ fn an_empty_thought_is_read_and_removed() {
     assert_eq!(question, "<think>\n\n</think>\n\nFrom 0 to 9: [");
     let written = writer.written("1 + 3?", &STEPS).unwrap();
     for (i, read_at) in written.read_at.into_iter().enumerate() {
-        let mut messages = vec![Message::system("Judge the last step.")];
-        let first = format!("1 + 3? {}", STEPS[0]);
-        for (at, step) in STEPS[..=i].iter().enumerate() {
-            messages.push(Message::user(if at == 0 { &first } else { step }));
-            messages.push(Message::assistant("From 0 to 9: [9"));
-        }
-        let text = chat.render(&messages, Ending::Closed).unwrap();
+        let text = judged(&chat, &STEPS[..=i]);
         assert_eq!(text.matches("<think>").count(), 1);
         let (read, _) = text.rsplit_once('9').unwrap();
         let ids = tokenizer.encode(read, false).unwrap();
