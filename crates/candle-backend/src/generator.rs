@@ -111,8 +111,7 @@ impl Generator for CandleGenerator {
         // later.
         let state = self.book.next_state(from, plan);
         let chain = self.book.chain(from);
-        let longest = chain.plan.config.longest_step().min(chain.room());
-        let longest = chain.cache.tokens.len() + longest;
+        let longest = chain.cache.tokens.len() + chain.longest_rest();
         let more = match source {
             Source::Itself(_) => longest.saturating_sub(chain.cache.reserved),
             Source::ForkOf(_) => longest,
@@ -144,14 +143,14 @@ impl Generator for CandleGenerator {
         self.book.drop_idle();
         for id in self.book.active().to_vec() {
             let sampled = self.sample(id).map_err(|error| lost(&self.name, &error))?;
-            let (cache, closed) = self.book.push(id, sampled);
-            // The token is read when the chain's next token is sampled.
-            cache.tokens.push(sampled.token);
-            if closed.is_some() {
+            let (cache, added) = self.book.push(id, sampled);
+            // The tokens are read when the chain's next token is sampled.
+            cache.tokens.extend(added.tokens(sampled));
+            if added.step.is_some() {
                 // If the step ended early, the memory reserved for the rest of it is free again.
                 cache.reserved = cache.tokens.len();
             }
-            steps.extend(closed);
+            steps.extend(added.step);
         }
         self.book.drop_idle();
         Ok(PassOutput {
@@ -163,6 +162,10 @@ impl Generator for CandleGenerator {
 
     fn active(&self) -> usize {
         self.book.active().len()
+    }
+
+    fn close_thoughts(&mut self, chains: &[ChainId]) {
+        self.book.close_thoughts(chains);
     }
 
     fn memory(&self) -> Memory {

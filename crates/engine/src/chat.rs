@@ -18,6 +18,16 @@ const TITLE: &str = "the chat template";
 /// last space shows whether the template strips contents.
 const CONTINUED: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
+/// The variables that a template gets from a chat.
+const OF_CHATS: [&str; 6] = [
+    "messages",
+    "documents",
+    "tools",
+    "add_generation_prompt",
+    "raise_exception",
+    "strftime_now",
+];
+
 /// A document with the field names that templates read.
 #[derive(Serialize)]
 struct Document<'a> {
@@ -81,13 +91,16 @@ pub enum Ending {
 /// `transformers`.
 ///
 /// A template can read `messages`, `documents`, `add_generation_prompt`, the named special tokens,
-/// `tools`, `raise_exception` and `strftime_now`; everything else is undefined. The time and memory
+/// `tools`, `raise_exception`, `strftime_now` and the variables of
+/// [`set_variables`](ChatTemplate::set_variables); everything else is undefined. The time and memory
 /// of a rendering are limited.
 #[derive(Debug)]
 pub struct ChatTemplate {
     /// `None` for a base model: the prompt is then the problem's text.
     template: Option<Template>,
     special_tokens: BTreeMap<String, String>,
+    /// Further variables, such as `enable_thinking`.
+    variables: serde_json::Map<String, serde_json::Value>,
     /// Whether the template's source has the word `strftime_now`: its prompts may depend on the
     /// date.
     dated: bool,
@@ -128,6 +141,7 @@ impl ChatTemplate {
         let mut template = Self {
             template: template.transpose()?,
             special_tokens: special_tokens.into_iter().collect(),
+            variables: serde_json::Map::new(),
             // Also true for a template that only mentions the name. The cost is a recorded date
             // that has no influence.
             dated: source.is_some_and(|source| source.contains("strftime_now")),
@@ -173,6 +187,26 @@ impl ChatTemplate {
             return Err(Error::Date(date.to_owned()));
         };
         self.set_now(now);
+        Ok(())
+    }
+
+    /// Sets variables of the template, such as `enable_thinking`: the further arguments of
+    /// `apply_chat_template`. A template does not see a variable that it does not name.
+    ///
+    /// # Errors
+    /// The name of a variable that a chat sets itself, such as `messages`.
+    pub fn set_variables(
+        &mut self,
+        variables: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<(), String> {
+        let mut names = variables.keys();
+        let taken = |name: &&String| {
+            OF_CHATS.contains(&name.as_str()) || self.special_tokens.contains_key(*name)
+        };
+        if let Some(name) = names.find(taken) {
+            return Err(name.clone());
+        }
+        self.variables = variables;
         Ok(())
     }
 
@@ -256,14 +290,20 @@ impl ChatTemplate {
         } else {
             Value::from_serialize(tools)
         };
+        let tokens = self.special_tokens.iter();
+        let tokens = tokens.map(|(name, token)| (name, Value::from(token.as_str())));
+        let variables = self.variables.iter();
+        let variables = variables.map(|(name, value)| (name, Value::from_serialize(value)));
+        let further: BTreeMap<&String, Value> = tokens.chain(variables).collect();
         let values = context! {
             messages,
             add_generation_prompt => generation,
             tools,
             documents,
-            ..Value::from_serialize(&self.special_tokens)
+            ..Value::from_serialize(&further)
         };
-        template.render(values, input + of_tools)
+        let of_variables: usize = self.variables.values().map(|v| v.to_string().len()).sum();
+        template.render(values, input + of_tools + of_variables)
     }
 
     /// Renders the prompt for a problem, up to the place where the solution begins.

@@ -15,6 +15,7 @@ use crate::plan::{Plans, WritingPlan};
 use crate::prompts::Prompt;
 use crate::step::{Closing, Step, Verdict, is_in_text};
 use crate::structured::Constraint;
+use crate::thinking::{Phase, Progress};
 
 /// The chains of a generator. `C` holds a backend's data of a chain: its tokens and its cache.
 #[derive(Debug)]
@@ -35,10 +36,15 @@ pub struct Chain<C> {
     pub plan: Arc<WritingPlan>,
     /// The key of the chain's problem.
     pub problem: u64,
-    /// The most tokens of all steps of the chain together, given steps included.
-    limit: usize,
+    /// The number of the chain that its problem began with: older problems have lower numbers.
+    pub(crate) opened: u64,
+    /// The most tokens of all steps of the chain together that the context has room for, given
+    /// steps included.
+    context_room: usize,
     /// The number of tokens of all steps so far, given steps included.
-    sampled: usize,
+    written: usize,
+    /// The part of the chain after its last step.
+    progress: Progress,
     /// Bytes of the last token after the end of the last step.
     leftover: Vec<u8>,
     /// The number of bytes at the beginning of `leftover` that come from the problem's prefix.
@@ -49,6 +55,32 @@ pub struct Chain<C> {
     pub state: State,
     /// The backend's tokens and cache.
     pub cache: C,
+}
+
+/// The effect of a sampled token on its chain.
+#[derive(Debug, Default)]
+pub struct Added {
+    /// The step, if the token closes or pauses it.
+    pub step: Option<StepOutput>,
+    /// The tokens that close the thought of the chain after the token.
+    closing: Option<Arc<[u32]>>,
+    /// Whether the token is left out, because it would have ended the chain in its thought.
+    replaces: bool,
+}
+
+impl Added {
+    /// Returns the tokens that the chain has got: the sampled token, and those that close its
+    /// thought.
+    pub fn tokens(&self, sampled: Sampled) -> impl Iterator<Item = u32> {
+        let sampled = (!self.replaces).then_some(sampled.token);
+        let closing = self.closing.iter().flat_map(|tokens| tokens.iter());
+        sampled.into_iter().chain(closing.copied())
+    }
+
+    /// Whether the thought of the chain was closed at its limit.
+    pub fn closes_thought(&self) -> bool {
+        self.closing.is_some()
+    }
 }
 
 /// The state of a chain.
@@ -68,7 +100,44 @@ pub enum State {
 impl<C> Chain<C> {
     /// The number of tokens that the chain may still have.
     pub fn room(&self) -> usize {
-        self.limit.saturating_sub(self.sampled)
+        self.room_after(self.progress())
+    }
+
+    fn room_after(&self, progress: Progress) -> usize {
+        let thinking = &self.plan.thinking;
+        let context = self.context_room.saturating_sub(self.written);
+        // The limit of a chain is for its answer, unless the model is not known to think.
+        let apart = if thinking.shares_limit {
+            0
+        } else if progress.phase == Phase::Thought {
+            return context;
+        } else {
+            progress.thought_tokens
+        };
+        let counted = self.written - apart.min(self.written);
+        let limit = self.plan.config.max_chain_tokens;
+        limit.saturating_sub(counted).min(context)
+    }
+
+    /// The part of the chain that its next token belongs to.
+    fn progress(&self) -> Progress {
+        self.step().map_or(self.progress, |step| step.progress)
+    }
+
+    fn step(&self) -> Option<&Step> {
+        match &self.state {
+            State::Idle => None,
+            State::Leftover(step, _) | State::Running(step) | State::Paused(step) => Some(step),
+        }
+    }
+
+    /// Returns the most tokens that the rest of the chain's step, or its next step, may have.
+    pub fn longest_rest(&self) -> usize {
+        let progress = self.progress();
+        let spoken = self.step().map_or(0, Step::spoken_tokens);
+        let spoken = self.plan.config.longest_step().saturating_sub(spoken);
+        let thinking = &self.plan.thinking;
+        thinking.longest_step(progress, spoken, self.room_after(progress))
     }
 
     /// The step that needs tokens.
@@ -79,14 +148,38 @@ impl<C> Chain<C> {
         }
     }
 
-    /// The number of tokens of the step that is not closed.
+    /// The number of sampled tokens of the step that is not closed.
     pub fn unfinished(&self) -> usize {
-        match &self.state {
-            State::Idle => 0,
-            State::Leftover(step, _) | State::Running(step) | State::Paused(step) => {
-                step.tokens.len()
-            }
+        self.step().map_or(0, Step::sampled_tokens)
+    }
+
+    /// Returns the most tokens that can be sampled before a limit ends the step or its thought.
+    pub fn most_next(&self) -> usize {
+        let Some(step) = self.step() else { return 0 };
+        let (progress, room) = (step.progress, self.room());
+        let left = step.plan.token_limit.saturating_sub(step.sampled_tokens());
+        let spoken = self.plan.config.longest_step() - step.spoken_tokens();
+        if progress.phase == Phase::Thought {
+            return self.plan.thinking.room(progress, room.min(left));
         }
+        let pause = match step.plan.mode {
+            DecodeMode::PauseAfter(tokens) if tokens > step.spoken_tokens() => {
+                tokens - step.spoken_tokens()
+            }
+            _ => usize::MAX,
+        };
+        spoken.min(pause).min(left).min(room)
+    }
+
+    /// Returns the texts that may end the step, or its thought.
+    pub fn marks(&self) -> Vec<String> {
+        let progress = self.progress();
+        if progress.phase == Phase::Thought {
+            return self.plan.thinking.marks(progress);
+        }
+        let config = &self.plan.config;
+        let marks = config.boundaries.iter().chain(&config.starts);
+        marks.cloned().collect()
     }
 
     /// Returns the sampling parameters of the next token, and its position in the random stream.
@@ -106,7 +199,7 @@ impl<C> Chain<C> {
             chain: plan.stream,
         };
         // The position in the chain decides, so results do not depend on the batch.
-        (params, key.at(self.sampled as u32))
+        (params, key.at(self.written as u32))
     }
 
     /// Returns the changes to the logits before sampling: biases, and the tokens that a grammar
@@ -120,15 +213,16 @@ impl<C> Chain<C> {
 
     fn close(&mut self, id: ChainId, step: Step, closing: Closing) -> StepOutput {
         self.given = step.given_after(closing);
+        self.progress = step.progress_after(closing);
         let output = step.closed(id, closing);
         self.leftover.clone_from(&output.leftover);
         self.state = State::Idle;
         output
     }
 
-    /// Adds a token. Returns the step if the token closes or pauses it.
-    fn push(&mut self, id: ChainId, sampled: Sampled, plans: &Plans) -> Option<StepOutput> {
-        self.sampled += 1;
+    /// Adds a token.
+    fn push(&mut self, id: ChainId, sampled: Sampled, plans: &Plans) -> Added {
+        self.written += 1;
         let room = self.room();
         let State::Running(step) = &mut self.state else {
             unreachable!("chains in other states sample nothing")
@@ -136,15 +230,67 @@ impl<C> Chain<C> {
         let verdict = step.push(sampled, room, &plans.tokenizer, &self.plan);
         if verdict == Verdict::GoesOn {
             // Most tokens do not end a step: return before anything is allocated.
-            return None;
+            return Added::default();
         }
         let step = self.take_step();
-        if let Verdict::Closed(closing) = verdict {
-            return Some(self.close(id, step, closing));
+        let step = match verdict {
+            Verdict::GoesOn => None,
+            Verdict::Closed(closing) => Some(self.close(id, step, closing)),
+            Verdict::ThoughtOver => return self.close_thought(id, step, sampled, plans),
+            Verdict::Paused => {
+                let output = step.paused(id);
+                self.state = State::Paused(step);
+                Some(output)
+            }
+        };
+        Added {
+            step,
+            ..Added::default()
         }
-        let output = step.paused(id);
-        self.state = State::Paused(step);
-        Some(output)
+    }
+
+    /// Closes a thought at its limit; the answer follows.
+    fn close_thought(
+        &mut self,
+        id: ChainId,
+        mut step: Step,
+        sampled: Sampled,
+        plans: &Plans,
+    ) -> Added {
+        let replaces = plans.tokenizer.is_eos(sampled.token);
+        let closing = Arc::clone(self.plan.thinking.closing(step.progress));
+        let written = closing.len() - usize::from(replaces);
+        // The answer needs at least one token.
+        let limit = if step.sampled_tokens() >= step.plan.token_limit {
+            Some(Finish::Budget)
+        } else if self.context_room <= self.written + written {
+            Some(Finish::ChainCap)
+        } else {
+            None
+        };
+        if let Some(limit) = limit {
+            let end = step.cut_at(limit);
+            let step = Some(self.close(id, step, end));
+            return Added {
+                step,
+                replaces,
+                closing: None,
+            };
+        }
+        self.written += written;
+        let end = step.close_thought(&closing, replaces, &plans.tokenizer, &self.plan);
+        let step = match end {
+            Some(end) => Some(self.close(id, step, end)),
+            None => {
+                self.state = State::Running(step);
+                None
+            }
+        };
+        Added {
+            step,
+            replaces,
+            closing: Some(closing),
+        }
     }
 
     fn take_step(&mut self) -> Step {
@@ -216,6 +362,7 @@ impl<C> ChainBook<C> {
         let Prompt {
             tokens,
             thought,
+            progress,
             given,
             begun,
             begun_tokens,
@@ -227,10 +374,12 @@ impl<C> ChainBook<C> {
         // sampling.
         let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
         let chain = self.insert(Chain {
-            limit: plan.config.max_chain_tokens.min(room),
+            context_room: room,
             plan,
             problem: key,
-            sampled,
+            opened: self.next_chain,
+            written: sampled,
+            progress,
             leftover: begun.clone().into_bytes(),
             given: begun.len(),
             constraint,
@@ -262,7 +411,8 @@ impl<C> ChainBook<C> {
         let chain = self.chain(from);
         match &chain.state {
             State::Idle => {
-                let step = Step::new(plan, chain.leftover.clone(), chain.given);
+                let (leftover, settings) = (chain.leftover.clone(), &chain.plan);
+                let step = Step::new(plan, leftover, chain.given, chain.progress, settings);
                 match step.is_leftover_step(&chain.plan) {
                     Some(closing) => State::Leftover(step, closing),
                     None => State::Running(step),
@@ -302,19 +452,35 @@ impl<C> ChainBook<C> {
         id
     }
 
-    /// Adds a token to a chain whose step needs it. Returns the chain's cache, and the step if the
-    /// token closes or pauses it.
-    pub fn push(&mut self, id: ChainId, sampled: Sampled) -> (&mut C, Option<StepOutput>) {
+    /// Adds a token to a chain whose step needs it. Returns the chain's cache, and what the chain
+    /// has got.
+    pub fn push(&mut self, id: ChainId, sampled: Sampled) -> (&mut C, Added) {
         let chain = self.chains.get_mut(&id).expect("active chains exist");
-        let output = chain.push(id, sampled, &self.plans);
-        let is_over = output.as_ref().is_some_and(|step| step.finish.is_some());
+        let added = chain.push(id, sampled, &self.plans);
+        let is_over = added
+            .step
+            .as_ref()
+            .is_some_and(|step| step.finish.is_some());
         if let Some(constraint) = chain.constraint.as_mut().filter(|_| !is_over)
             && let Err(reason) = constraint.push(sampled.token)
         {
             let error = GenError::Failed(Error::Grammar(reason).to_string().into());
             self.failed.push((id, error));
         }
-        (&mut chain.cache, output)
+        (&mut chain.cache, added)
+    }
+
+    /// Closes the thoughts of chains at their next token.
+    pub fn close_thoughts(&mut self, ids: &[ChainId]) {
+        for id in ids {
+            if let Some(Chain {
+                state: State::Running(step),
+                ..
+            }) = self.chains.get_mut(id)
+            {
+                step.progress.is_late = true;
+            }
+        }
     }
 
     /// Stores the log-probability of the token that is pushed next, and those of the likeliest
@@ -335,9 +501,11 @@ impl<C> ChainBook<C> {
             // slightly.
             logprob(other, if other == token { own } else { of_other })
         });
+        let chain = &self.chains[&id];
         let kept = TokenLogprobs {
             chosen: logprob(token, own),
-            in_text: is_in_text(tokenizer, token),
+            in_text: is_in_text(tokenizer, token, &chain.plan),
+            forced: false,
             top: top.collect(),
         };
         let chain = self.chains.get_mut(&id).expect("active chains exist");

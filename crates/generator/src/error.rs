@@ -36,6 +36,22 @@ pub enum Error {
         /// The number of tokens in the vocabulary.
         tokens: usize,
     },
+    /// The tokenizer has no tokens for the text that closes a thought at its limit.
+    #[error(
+        "the tokenizer cannot write {text:?}, which closes a thought at its limit: change generator setting `thinking.message`, `thinking.open` or `thinking.close`"
+    )]
+    NoClosing {
+        /// The message, the closing tag and the text after it.
+        text: String,
+    },
+    /// A variable of the chat template has the name of something that every template gets.
+    #[error(
+        "generator setting `chat_template_kwargs` names `{name}`, which chat templates get from the problem: leave it out"
+    )]
+    Variable {
+        /// The name of the variable.
+        name: String,
+    },
     /// The engine refused the checkpoint.
     #[error(transparent)]
     Engine(#[from] beamgen_engine::Error),

@@ -7,7 +7,9 @@
 //!   closes a step has been sampled but not read. It is read when a chain continues, once for all
 //!   children of the step: they sample their first tokens from the same row of logits.
 //! * **Memory is reserved before it is needed.** A step starts only if there is memory for its
-//!   longest form next to everything already reserved, so a forward pass never runs out of memory.
+//!   longest form, or for its next piece of 256 tokens, next to everything already reserved. A longer
+//!   step gets one piece after the other, older chains first. So a forward pass never runs out of
+//!   memory.
 //! * **Marks between steps are searched for in bytes.** A mark may span tokens. A token may hold
 //!   half a character, or the end of a step and the beginning of the next. Bytes after the end of a
 //!   step are *left over* for the chains that continue from there. So the steps of a text do not
@@ -29,9 +31,10 @@ mod structured;
 #[cfg(not(feature = "structured"))]
 #[path = "not_structured.rs"]
 mod structured;
+mod thinking;
 
 pub use beamgen_search::{GeneratorConfig, SamplingSettings};
-pub use book::{Chain, ChainBook, State};
+pub use book::{Added, Chain, ChainBook, State};
 pub use cut::Cuts;
 pub use error::Error;
 pub use lm::LmGenerator;
@@ -40,3 +43,4 @@ pub use prompts::{Prompt, Prompts, check_text};
 pub use step::{Closing, Step, Verdict};
 pub use stops::{Shown, Stops};
 pub use structured::check_grammar;
+pub use thinking::{Phase, Progress, ThinkingPlan};

@@ -1,4 +1,5 @@
-//! The generator: its chains, memory and sampling. [`calls`] implements the trait `Generator`.
+//! The generator: its chains and sampling. [`room`] has their memory, [`calls`] implements the trait
+//! `Generator`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::error::Error;
 use crate::plan::Plans;
 
 mod calls;
+mod room;
 
 /// Samples steps from a language model, with the engine's cache shared between forked chains.
 #[derive(Debug)]
@@ -36,6 +38,10 @@ pub struct LmGenerator {
     branches: BranchPoints,
     /// Pages that are reserved for active chains and not in use yet.
     reserved: usize,
+    /// The number of times that a chain ended its step, or was released: then memory may be free.
+    freed: u64,
+    /// Whether a running chain waits for memory.
+    waits: bool,
     tokens_read: u64,
 }
 
@@ -44,9 +50,14 @@ type Chain = crate::book::Chain<Cache>;
 /// The tokens of a chain, and where their keys and values are.
 #[derive(Debug, Clone)]
 struct Cache {
-    /// The tokens of the prompt and all tokens sampled since.
+    /// The tokens of the prompt and all tokens since.
     history: Vec<u32>,
     place: Place,
+    /// The number of tokens of `history` that the chain has memory for, reserved or in use.
+    granted: usize,
+    /// The value of [`LmGenerator::freed`] when the chain's memory was taken away; `None` if the
+    /// chain has it.
+    evicted: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +66,7 @@ enum Place {
     /// between steps, and until its next step has sampled its first token from the branch point's
     /// logits.
     Branch(BranchId),
-    /// In a sequence of its own. The newest token is not read yet.
+    /// In a sequence of its own. The last tokens are not read yet: usually the newest one.
     Own(SeqId),
 }
 
@@ -96,6 +107,8 @@ impl LmGenerator {
             items: Vec::new(),
             branches: BranchPoints::default(),
             reserved: 0,
+            freed: 0,
+            waits: false,
             tokens_read: 0,
         })
     }
@@ -148,52 +161,6 @@ impl LmGenerator {
     pub fn prompt(&self, problem: impl Into<Problem>) -> Result<Vec<u32>, GenError> {
         let prompt = self.book.plans().defaults.prompts.prompt(&problem.into())?;
         Ok(prompt.tokens)
-    }
-
-    /// Returns the most tokens that a chain has to read for its next step: all but the last, which
-    /// closes the step and is read only when a chain continues.
-    fn longest_read(chain: &Chain) -> usize {
-        let longest = chain.plan.config.longest_step();
-        longest.min(chain.room()).max(1) - 1
-    }
-
-    /// Returns the most pages that the rest of a step may still take.
-    fn pages_for_rest(&self, chain: &Chain, seq: SeqId) -> usize {
-        let longest = chain.plan.config.longest_step();
-        let step_left = longest.saturating_sub(chain.unfinished());
-        // The newest token still has to be read and the last never is, so there are as many reads
-        // as tokens left.
-        self.engine.pages_needed(seq, step_left.min(chain.room()))
-    }
-
-    /// Pages to reserve for the next step of a chain at `branch`.
-    fn pages_for_step(&self, chain: &Chain, branch: BranchId) -> usize {
-        let branch = self.branches.get(branch);
-        let unread = branch.unread.len();
-        let shared = self.engine.pages_needed(branch.seq, unread);
-        // Only the first chain that starts here reserves pages for reading the branch point.
-        let reading = if branch.reserved { 0 } else { shared };
-        let all = unread + Self::longest_read(chain);
-        let all = self.engine.pages_needed(branch.seq, all);
-        // New pages, and a copy of the last page, which the chain shares with the branch point.
-        reading + all.saturating_sub(shared) + 1
-    }
-
-    fn reserve(&mut self, pages: usize) {
-        self.reserved = pages;
-        self.engine.reserve(pages);
-    }
-
-    /// Returns the pages that active chains may still take. After a pass no active chain waits at a
-    /// branch point.
-    fn count_reserved(&self) -> usize {
-        let chains = self.book.active().iter().map(|&id| self.book.chain(id));
-        chains
-            .map(|chain| match chain.cache.place {
-                Place::Own(seq) => self.pages_for_rest(chain, seq),
-                Place::Branch(_) => 0,
-            })
-            .sum()
     }
 
     /// Samples the next token of each chain in `sampling`, in one call.
@@ -271,21 +238,23 @@ impl LmGenerator {
     /// or paused it.
     fn advance(&mut self, i: usize) -> Option<StepOutput> {
         let ((id, _), sampled) = (self.sampling[i], self.sampled[i]);
-        let (cache, closed) = self.book.push(id, sampled);
+        let (cache, added) = self.book.push(id, sampled);
         // The token that closes a step is in the history, too, but this chain does not read it: its
         // children do.
-        cache.history.push(sampled.token);
+        cache.history.extend(added.tokens(sampled));
         let seq = match cache.place {
             Place::Branch(branch) => self.branches.detach(branch, &mut self.engine),
             Place::Own(seq) => seq,
         };
-        cache.place = match &closed {
+        cache.place = match &added.step {
             Some(step) if !step.paused => {
-                Place::Branch(self.branches.insert(seq, vec![sampled.token]))
+                self.freed += 1;
+                let unread = cache.history[self.engine.len(seq)..].to_vec();
+                Place::Branch(self.branches.insert(seq, unread))
             }
             _ => Place::Own(seq),
         };
-        closed
+        added.step
     }
 
     /// Returns the started chains that have not sampled a token yet, by their branch point.

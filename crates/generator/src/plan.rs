@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::prompts::Prompts;
 use crate::stops::Stops;
 use crate::structured::{Constraint, Vocabulary};
+use crate::thinking::{PARAGRAPH, ThinkingPlan};
 
 /// The most plans that are kept; others are made again when their settings come back.
 const MOST_PLANS: usize = 16;
@@ -106,6 +107,12 @@ pub struct WritingPlan {
     pub cuts: Cuts,
     /// The texts at which a chain stops, and whether they are part of its text.
     pub stops: Stops,
+    /// The tags, limits and steps of thoughts.
+    pub thinking: Arc<ThinkingPlan>,
+    /// The marks that end steps of thoughts by paragraphs.
+    pub(crate) paragraphs: Cuts,
+    /// No marks.
+    pub(crate) no_cuts: Cuts,
     /// The writer of prompts under these settings.
     pub prompts: Prompts,
     /// The numbers to add to logits, by token id.
@@ -129,6 +136,7 @@ impl WritingPlan {
         let prompts = Prompts::new(Arc::clone(tokenizer), context, given)?;
         let mut config = given.clone();
         config.date = prompts.date();
+        config.thinking = prompts.thinking_config().clone();
         // Settings of the user take precedence over those of the checkpoint.
         let sampling = from_search(config.sampling).or(tokenizer.generation().sampling);
         let sampling = sampling.params();
@@ -151,6 +159,15 @@ impl WritingPlan {
             sampling,
             cuts,
             stops,
+            thinking: Arc::clone(prompts.thinking()),
+            paragraphs: Cuts {
+                boundaries: vec![PARAGRAPH.into()],
+                starts: Vec::new(),
+            },
+            no_cuts: Cuts {
+                boundaries: Vec::new(),
+                starts: Vec::new(),
+            },
             prompts,
         })
     }

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use beamgen_engine::{ChatTemplate, Ending, Message, TextLimit, Tokenizer};
-use beamgen_search::{GenError, GeneratorConfig, GivenStep, Problem, Role, thoughts};
+use beamgen_search::{GenError, GeneratorConfig, GivenStep, Problem, Role, ThinkingConfig};
 
 use crate::cut::Cuts;
 use crate::error::Error;
+use crate::thinking::{Progress, Tags, ThinkingPlan, no_thought, switch_of, tags_of};
 
 /// The prompt of a problem as tokens, with the given text after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +13,9 @@ pub struct Prompt {
     /// The tokens of the prompt, then of the given steps, then of `begun`.
     pub tokens: Vec<u32>,
     /// The tag of a thought that the prompt leaves open, such as `<think>`.
-    pub thought: Option<&'static str>,
+    pub thought: Option<String>,
+    /// The part of the chain that its first token belongs to.
+    pub progress: Progress,
     /// The given steps of the problem, and after them the whole steps of its prefix.
     pub given: Vec<GivenStep>,
     /// The rest of the prefix, with which the next step begins.
@@ -69,6 +72,19 @@ pub struct Prompts {
     context: usize,
     cuts: Cuts,
     max_chain_tokens: usize,
+    thinking: Arc<ThinkingPlan>,
+    /// The settings of thoughts in effect.
+    thinking_config: ThinkingConfig,
+    /// How thoughts are turned off, if they are.
+    off: Option<Off>,
+}
+
+/// The ways to turn the thoughts of a model off.
+#[derive(Debug)]
+struct Off {
+    tags: Tags,
+    /// The chat template with thoughts turned on, if it has a switch for them.
+    on: Option<ChatTemplate>,
 }
 
 impl Prompts {
@@ -89,7 +105,31 @@ impl Prompts {
         if let Some(date) = &config.date {
             template.set_date(date)?;
         }
+        let source = tokenizer.chat_template();
+        let own = tags_of(&config.thinking, source);
+        let mut variables = config.chat_template_kwargs.clone();
+        let off = match &own {
+            Some(tags) if config.thinking.budget == Some(0) => {
+                let switch = switch_of(source).filter(|name| !variables.contains_key(*name));
+                variables.extend(switch.map(|name| (name.to_owned(), false.into())));
+                let mut on = switch.map(|_| ChatTemplate::of(&tokenizer)).transpose()?;
+                if let (Some(on), Some(name)) = (&mut on, switch) {
+                    let mut variables = variables.clone();
+                    variables.insert(name.to_owned(), true.into());
+                    set_variables(on, variables)?;
+                }
+                let tags = tags.clone();
+                Some(Off { tags, on })
+            }
+            _ => None,
+        };
+        set_variables(&mut template, variables)?;
+        let (thinking, thinking_config) =
+            ThinkingPlan::new(&config.thinking, own, config.max_chain_tokens, &tokenizer)?;
         Ok(Self {
+            thinking: Arc::new(thinking),
+            thinking_config,
+            off,
             tokenizer,
             template,
             system: config.system_prompt.clone(),
@@ -115,6 +155,16 @@ impl Prompts {
         self.template.date()
     }
 
+    /// Returns the tags, limits and steps of thoughts.
+    pub(crate) fn thinking(&self) -> &Arc<ThinkingPlan> {
+        &self.thinking
+    }
+
+    /// Returns the settings of thoughts in effect.
+    pub fn thinking_config(&self) -> &ThinkingConfig {
+        &self.thinking_config
+    }
+
     /// Returns the limit that the texts of a problem have to keep.
     pub fn text_limit(&self) -> TextLimit {
         TextLimit::new(Arc::clone(&self.tokenizer), self.context)
@@ -128,7 +178,9 @@ impl Prompts {
         let system = self.system.as_deref();
         // Before anything is tokenised: a text of gigabytes would take minutes.
         check_text(&self.text_limit(), problem, system)?;
-        let text = self.text(problem, system)?;
+        let mut text = self.text(&self.template, problem, system)?;
+        self.turn_off(&mut text, problem, system)?;
+        let (mut progress, thought) = self.thinking.after(&text);
         // A chat template writes special tokens itself, so the tokenizer must not add them again.
         let special = !self.template.is_present();
         let mut tokens = self.encode(&text, special)?;
@@ -168,6 +220,10 @@ impl Prompts {
             {
                 (begun, begun_tokens) = (last.text, last.tokens.len());
             }
+            for step in &mut given {
+                let (thinking, tokenizer) = (&self.thinking, &*self.tokenizer);
+                step.thought = thinking.given(&mut progress, &step.text, &step.tokens, tokenizer);
+            }
         }
         if tokens.len() >= self.context {
             return Err(GenError::PromptTooLong {
@@ -177,7 +233,8 @@ impl Prompts {
         }
         let prompt = Prompt {
             tokens,
-            thought: thoughts::opened_by(&text),
+            thought,
+            progress,
             given,
             begun,
             begun_tokens,
@@ -199,11 +256,40 @@ impl Prompts {
         Ok(prompt)
     }
 
+    /// Appends the text that keeps a model from thinking, if thoughts are off and the template has
+    /// no switch for that.
+    fn turn_off(
+        &self,
+        text: &mut String,
+        problem: &Problem,
+        system: Option<&str>,
+    ) -> Result<(), GenError> {
+        let Some(Off { tags, on }) = &self.off else {
+            return Ok(());
+        };
+        let is_closed = text.trim_end().ends_with(&tags.close);
+        let is_open = text.trim_end().ends_with(&tags.open);
+        // A switch that changes the prompt is trusted to turn thoughts off.
+        let is_switched = match on {
+            Some(on) if !is_closed && !is_open => *text != self.text(on, problem, system)?,
+            _ => false,
+        };
+        if !is_closed && !is_switched {
+            text.push_str(&no_thought(tags, text));
+        }
+        Ok(())
+    }
+
     /// Writes the prompt as text. The context becomes the template's documents if the template
     /// takes documents; otherwise it is put before the question.
-    fn text(&self, problem: &Problem, system: Option<&str>) -> Result<String, GenError> {
+    fn text(
+        &self,
+        template: &ChatTemplate,
+        problem: &Problem,
+        system: Option<&str>,
+    ) -> Result<String, GenError> {
         let refused = |error: beamgen_engine::TemplateError| GenError::Prompt(error.to_string());
-        let (template, context, tools) = (&self.template, &problem.context, &problem.tools);
+        let (context, tools) = (&problem.context, &problem.tools);
         let turns = problem.turns.iter().map(|turn| match turn.role {
             Role::User => Message::user(&turn.content),
             Role::Assistant => Message::assistant(&turn.content),
@@ -256,6 +342,7 @@ impl Prompts {
                 tokens: self.encode(&text, false)?,
                 text,
                 tokens_match_text: false,
+                thought: None,
             })
         });
         given.collect()
@@ -279,9 +366,18 @@ impl Prompts {
                 text: text.clone(),
                 tokens: tokens[first..at].to_vec(),
                 tokens_match_text: !leftover && written.len() == end,
+                thought: None,
             });
         }
         let is_text = at == tokens.len() && written == steps.concat().into_bytes();
         is_text.then_some(given)
     }
+}
+
+fn set_variables(
+    template: &mut ChatTemplate,
+    variables: serde_json::Map<String, serde_json::Value>,
+) -> Result<(), Error> {
+    let set = template.set_variables(variables);
+    set.map_err(|name| Error::Variable { name })
 }

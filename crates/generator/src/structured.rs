@@ -132,10 +132,10 @@ impl Constraint {
     /// The steps do not follow the grammar, or the prompt opens a thought, to which it does not
     /// apply.
     pub(crate) fn after(&self, prompt: &Prompt) -> Result<Self, GenError> {
-        if let Some(tag) = prompt.thought {
+        if let Some(tag) = &prompt.thought {
             return Err(GenError::Settings(format!(
                 "generator setting `grammar` would apply to the thought that the chat template opens with {tag}: \
-                 leave it out, or use a model that answers without a thought"
+                 leave it out, or set `thinking.budget` to 0"
             )));
         }
         let mut place = self.fork();

@@ -307,6 +307,7 @@ impl Generator for Writer {
                 ),
                 leftover: Vec::new(),
                 tokens_match_text: true,
+                thought: None,
                 logprob: -1.0,
                 token_logprobs: Vec::new(),
                 border: Border::Boundary,

@@ -12,8 +12,8 @@ use std::time::Duration;
 use beamgen_engine::{Sampled, Tokenizer};
 use beamgen_generator::{ChainBook, Plans};
 use beamgen_search::{
-    Cause, ChainId, DecodeMode, Finish, GenError, Generator, GeneratorConfig, Memory,
-    OpenedProblem, PassOutput, Prefix, Problem, Source, StepOutput, StepPlan,
+    Cause, ChainId, Finish, GenError, Generator, GeneratorConfig, Memory, OpenedProblem,
+    PassOutput, Prefix, Problem, Source, StepOutput, StepPlan,
 };
 use tokio::task::AbortHandle;
 
@@ -105,16 +105,7 @@ impl RemoteGenerator {
         let chain = self.book.chain(id);
         let Some(step) = chain.running() else { return };
         let plan = &chain.plan;
-        let mut longest = plan.config.longest_step().min(step.plan.token_limit);
-        if let DecodeMode::PauseAfter(tokens) = step.plan.mode
-            && tokens > step.tokens.len()
-        {
-            longest = longest.min(tokens);
-        }
-        let max_tokens = longest
-            .saturating_sub(step.tokens.len())
-            .min(chain.room())
-            .max(1);
+        let max_tokens = chain.most_next().max(1);
         let mut ids = chain.cache.prefix.tokens(step.tokens.len());
         ids.extend_from_slice(&step.tokens);
         // The seed is taken from the random numbers of the chain's position. So an equal request in
@@ -125,13 +116,7 @@ impl RemoteGenerator {
             max_tokens,
             sampling,
             seed: rng.bits() >> 1,
-            stop: plan
-                .config
-                .boundaries
-                .iter()
-                .chain(&plan.config.starts)
-                .cloned()
-                .collect(),
+            stop: chain.marks(),
             alternatives: plan.config.logprobs.unwrap_or(0),
         };
         let (connection, session) = (Arc::clone(&self.connection), chain.problem);
@@ -166,7 +151,7 @@ impl RemoteGenerator {
         if tokens.is_empty() {
             return Err("the answer has no tokens".into());
         }
-        let mut output = None;
+        let (mut output, mut is_cut) = (None, false);
         let mut used = 0;
         for (at, (&token, &logprob)) in tokens.iter().zip(&logprobs).enumerate() {
             used += 1;
@@ -175,14 +160,18 @@ impl RemoteGenerator {
                 let likeliest = generated.likeliest.get(at).map_or(&[][..], Vec::as_slice);
                 self.book.keep_logprobs(id, sampled, likeliest);
             }
-            output = self.book.push(id, sampled).1;
-            if output.is_some() {
+            let added = self.book.push(id, sampled).1;
+            let closes_thought = added.closes_thought();
+            output = added.step;
+            // The tokens after a thought that was closed continue another text.
+            if output.is_some() || closes_thought {
+                is_cut = true;
                 break;
             }
         }
         let discarded = (tokens.len() - used) as u64;
         self.connection.replicas.traffic().discarded_tokens += discarded;
-        if output.is_none() && end == End::Limit && used < asked {
+        if !is_cut && end == End::Limit && used < asked {
             // The server sampled fewer tokens than requested, so its context is full. Another
             // request would get no further.
             output = Some(self.book.cut(id, Finish::ChainCap));
@@ -270,6 +259,10 @@ impl Generator for RemoteGenerator {
     }
 
     /// Returns unlimited memory, since servers manage their own memory.
+    fn close_thoughts(&mut self, chains: &[ChainId]) {
+        self.book.close_thoughts(chains);
+    }
+
     fn memory(&self) -> Memory {
         Memory {
             used_bytes: 0,

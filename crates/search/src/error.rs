@@ -263,6 +263,16 @@ pub enum ConfigError {
     /// No setting ends a step: `boundaries` and `starts` are empty, and `step_tokens` is 0.
     #[error("nothing ends a step: set generator setting `boundaries`, `starts` or `step_tokens`")]
     NoBoundary,
+    /// Only one of the two tags of thoughts is named.
+    #[error(
+        "generator settings `thinking.open` and `thinking.close` name the two tags of thoughts: set both, or leave both out"
+    )]
+    OneTag,
+    /// Thoughts are divided into steps that no scorer reads.
+    #[error(
+        "generator setting `thinking.steps` divides thoughts into steps that nothing scores: set `thinking.score` to \"thought\" or \"both\", or `thinking.steps` to \"none\""
+    )]
+    UnscoredThoughts,
     /// A name, for example of a strategy, is not known.
     #[error("unknown {field} {value:?} (known: {known})")]
     Unknown {
@@ -289,6 +299,8 @@ impl ConfigError {
             | Self::Unknown { field, .. } => Some(field),
             Self::FewerChainsThanFactor { .. } => Some("n"),
             Self::NoBoundary => Some("boundaries"),
+            Self::OneTag => Some("thinking.open"),
+            Self::UnscoredThoughts => Some("thinking.steps"),
             Self::NeedsOpenVerifier { .. } => Some("outcome_scores"),
             Self::NeedsScorer { .. } => None,
         }

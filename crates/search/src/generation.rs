@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::{ConfigError, GenError};
 use crate::grammar::Grammar;
 use crate::numbers::is_default;
+use crate::thinking::ThinkingConfig;
 
 /// Settings of sampling. A setting that is `None` has the value of the model's
 /// `generation_config.json`; if that is silent, tokens are sampled from the model's own
@@ -61,8 +62,8 @@ pub struct GeneratorConfig {
     pub seed: u64,
     /// The most tokens of a step. A step that reaches the limit ends its chain ("step-cap").
     pub max_step_tokens: usize,
-    /// The most tokens of a chain. A chain that reaches the limit or the end of the model's context
-    /// is cut off ("chain-cap").
+    /// The most tokens of a chain, without its thought. A chain that reaches the limit or the end
+    /// of the model's context is cut off ("chain-cap").
     pub max_chain_tokens: usize,
     /// The fixed length of steps in tokens, as in searches by segments (`TreeBoN`,
     /// arXiv:2410.16033): a step also ends after this many tokens. 0: steps end only at boundaries.
@@ -91,6 +92,13 @@ pub struct GeneratorConfig {
     pub include_stop: bool,
     /// The system message of the prompt; `None` for none.
     pub system_prompt: Option<String>,
+    /// Variables of the chat template, such as `enable_thinking`, as in `apply_chat_template` of
+    /// `transformers`.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub chat_template_kwargs: serde_json::Map<String, serde_json::Value>,
+    /// The thoughts before an answer.
+    #[serde(skip_serializing_if = "is_default")]
+    pub thinking: ThinkingConfig,
     /// The date for chat templates that ask for it, `YYYY-MM-DD`; `None` for the current date in
     /// UTC.
     pub date: Option<String>,
@@ -123,6 +131,8 @@ impl Default for GeneratorConfig {
             stop: Vec::new(),
             include_stop: false,
             system_prompt: None,
+            chat_template_kwargs: serde_json::Map::new(),
+            thinking: ThinkingConfig::default(),
             date: None,
             logprobs: None,
             grammar: None,
@@ -172,7 +182,15 @@ impl GeneratorConfig {
         for &bias in self.logit_bias.values() {
             ConfigError::check_range("logit_bias", bias, -100.0..=100.0, "from -100 to 100")?;
         }
+        self.thinking.validate()?;
         self.sampling.validate()
+    }
+
+    /// Returns the most tokens of a chain, thought and answer together, under settings in effect
+    /// ([`Generator::resolve`](crate::Generator::resolve)).
+    pub fn most_tokens(&self) -> usize {
+        let thought = self.thinking.budget.unwrap_or_default();
+        self.max_chain_tokens.saturating_add(thought)
     }
 
     /// The most entries of each of the lists `boundaries`, `starts`, `answer_markers` and `stop`.

@@ -5,6 +5,7 @@ use crate::finish::{Border, Finish};
 use crate::generation::GeneratorConfig;
 use crate::problem::Problem;
 use crate::strategy::DecodeMode;
+use crate::thinking::Thought;
 use crate::token_logprobs::TokenLogprobs;
 
 /// Handle of a chain's state (its KV cache) inside a generator.
@@ -27,9 +28,9 @@ pub struct OpenedProblem {
     /// The seed of a strategy's own random numbers. It follows from the problem and the generator's
     /// seed.
     pub strategy_seed: u64,
-    /// The tag of a thought that the prompt leaves open
-    /// ([`opened_by`](crate::thoughts::opened_by)). Text before the closing tag states no answer.
-    pub thought: Option<&'static str>,
+    /// The tag of a thought that the prompt leaves open. Text before the closing tag states no
+    /// answer.
+    pub thought: Option<String>,
 }
 
 impl OpenedProblem {
@@ -57,6 +58,8 @@ pub struct GivenStep {
     pub tokens: Vec<u32>,
     /// Whether `tokens` decode to exactly `text`.
     pub tokens_match_text: bool,
+    /// The thought at the beginning of the step; `None` if it has no part of one.
+    pub thought: Option<Thought>,
 }
 
 /// The way in which the next step of a chain is written.
@@ -66,7 +69,8 @@ pub struct StepPlan {
     pub stream: u64,
     /// The decoding: sampled or greedy, to the end of the step or to a pause.
     pub mode: DecodeMode,
-    /// The most tokens of the step. Reaching the limit ends the chain with [`Finish::Budget`].
+    /// The most sampled tokens of the step. Reaching the limit ends the chain with
+    /// [`Finish::Budget`], but a thought only ends early.
     pub token_limit: usize,
 }
 
@@ -105,9 +109,12 @@ impl From<Vec<StepOutput>> for PassOutput {
 pub struct StepOutput {
     /// The chain in which the step was written.
     pub chain: ChainId,
-    /// All tokens sampled for the step, boundary or end-of-text token included. Empty if the last
-    /// token of the step before already held this step.
+    /// All tokens of the step, boundary or end-of-text token included. All of them are sampled,
+    /// except those that close a [thought](Thought::forced) at its limit. Empty if the last token
+    /// of the step before already held this step.
     pub tokens: Vec<u32>,
+    /// The thought at the beginning of the step; `None` if it has no part of one.
+    pub thought: Option<Thought>,
     /// The text of the step; special tokens have none. The text ends where the step ends, which may
     /// be inside a token.
     pub text: String,
@@ -116,7 +123,7 @@ pub struct StepOutput {
     /// Whether `tokens` decode to exactly `text`: no leftover bytes went into the step or out of
     /// it, and nothing was cut off.
     pub tokens_match_text: bool,
-    /// The sum of the tokens' log-probabilities (natural logarithm).
+    /// The sum of the sampled tokens' log-probabilities (natural logarithm).
     pub logprob: f32,
     /// Log-probabilities of each of `tokens`, if the settings ask for them
     /// ([`GeneratorConfig::logprobs`]); empty otherwise.
@@ -141,6 +148,24 @@ pub struct Memory {
     pub bytes_per_token: u64,
     /// The number of tokens that the whole cache holds; 0 without a limit.
     pub capacity_tokens: usize,
+}
+
+impl StepOutput {
+    /// Returns the number of sampled tokens.
+    pub(crate) fn sampled(&self) -> usize {
+        self.tokens.len().saturating_sub(self.forced())
+    }
+
+    /// Returns the number of tokens that were not sampled, but written to close a thought.
+    pub(crate) fn forced(&self) -> usize {
+        self.thought.map_or(0, |thought| thought.forced)
+    }
+
+    /// Whether the step ends within a thought.
+    pub(crate) fn is_thought(&self) -> bool {
+        self.thought
+            .is_some_and(|thought| thought.bytes == self.text.len())
+    }
 }
 
 impl Memory {
@@ -219,6 +244,13 @@ pub trait Generator {
 
     /// Returns the number of chains in the middle of a step.
     fn active(&self) -> usize;
+
+    /// Closes the thoughts of the chains in `chains` at their next token, so that their answers
+    /// follow, because the time of their problem is nearly over. By default thoughts are not known,
+    /// and none is closed.
+    fn close_thoughts(&mut self, chains: &[ChainId]) {
+        let _ = chains;
+    }
 
     /// Returns the state of the cache memory, which all problems share.
     fn memory(&self) -> Memory;

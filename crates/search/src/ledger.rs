@@ -10,10 +10,14 @@ use crate::width::Width;
 /// The cost of a search. Every strategy is charged by the same rules.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Prompt tokens read by the generator: each problem's prompt once.
+    /// Prompt tokens read by the generator: each problem's prompt once, and the tokens that close
+    /// thoughts at their limit.
     pub prompt_tokens: u64,
     /// Tokens sampled by the generator, including those of steps that were pruned later.
     pub generated_tokens: u64,
+    /// The sampled tokens that belong to thoughts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub thought_tokens: u64,
     /// Tokens read by the scorer, including its own copy of the prompt.
     pub scored_tokens: u64,
     /// Tokens found in a cache: the prefix of a chain whenever the generator forks it, and whenever
@@ -139,6 +143,7 @@ impl AddAssign<&Ledger> for Ledger {
     fn add_assign(&mut self, other: &Self) {
         self.prompt_tokens += other.prompt_tokens;
         self.generated_tokens += other.generated_tokens;
+        self.thought_tokens += other.thought_tokens;
         self.scored_tokens += other.scored_tokens;
         self.reused_tokens += other.reused_tokens;
         self.forward_passes += other.forward_passes;

@@ -255,6 +255,7 @@ impl Scheduler<'_, '_> {
         let admitted = self.admit()?;
         // Before new steps start: the steps can then use the memory of the problems that end here.
         let ended = self.end_overdue();
+        self.close_late_thoughts();
         let verified = self.collect_outcomes(false);
         // Without a problem in flight only scores of given chains and outcomes are pending. Blocking
         // for them is right only if nothing else happened in this turn.

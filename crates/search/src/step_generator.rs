@@ -90,6 +90,7 @@ impl Chain {
             text,
             leftover: Vec::new(),
             tokens_match_text: false,
+            thought: None,
             logprob: 0.0,
             token_logprobs: Vec::new(),
             border: Border::Boundary,
@@ -148,6 +149,7 @@ impl<G: StepGenerator> Generator for StepByStep<G> {
             text: ended(step.clone()),
             tokens: vec![0],
             tokens_match_text: false,
+            thought: None,
         });
         let given: Vec<GivenStep> = given.collect();
         Ok(OpenedProblem {

@@ -4,33 +4,33 @@
 use std::borrow::Cow;
 
 /// The opening and closing tags of thoughts in published models.
-const TAGS: [(&str, &str); 6] = [
+pub const TAGS: [(&str, &str); 7] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),
     ("<seed:think>", "</seed:think>"),
     ("[THINK]", "[/THINK]"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    // The channels of gpt-oss: <https://github.com/openai/harmony>.
+    (
+        "<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+    ),
 ];
 
 /// The length in bytes of the longest entry of `TAGS`.
-const LONGEST: usize = 20;
+const LONGEST: usize = 52;
 
-/// Whether a token is the tag of a thought. The text of such a token belongs to the chain, even if
-/// the tokenizer marks the token as special.
+/// The tokens of which the tags of gpt-oss consist.
+const CHANNELS: [&str; 4] = ["<|channel|>", "<|message|>", "<|end|>", "<|start|>"];
+
+/// Whether a token is the tag of a thought, or a part of one. The text of such a token belongs to
+/// the chain, even if the tokenizer marks the token as special.
 #[must_use]
 pub fn is_tag(token: &[u8]) -> bool {
-    let mut tags = TAGS.iter().flat_map(|&(open, close)| [open, close]);
+    let tags = TAGS.iter().flat_map(|&(open, close)| [open, close]);
+    let mut tags = tags.chain(CHANNELS);
     tags.any(|tag| tag.as_bytes() == token)
-}
-
-/// Returns the opening tag at the end of a prompt, which some chat templates add; `None` without
-/// one.
-#[must_use]
-pub fn opened_by(prompt: &str) -> Option<&'static str> {
-    let prompt = prompt.trim_end();
-    let tags = TAGS.iter().map(|&(open, _)| open);
-    tags.into_iter().find(|open| prompt.ends_with(open))
 }
 
 /// Returns the text outside of thoughts, with a line break for each thought; `None` if the last

@@ -10,6 +10,9 @@ pub struct TokenLogprobs {
     /// Whether the token adds its bytes to the chain's text. End-of-text and other special tokens
     /// add none, except tags of thoughts.
     pub in_text: bool,
+    /// Whether the token was not sampled, but closes a thought at its limit. It has no
+    /// log-probability: 0 stands for it.
+    pub forced: bool,
     /// The likeliest tokens, likeliest first, at most the requested number; of equal ones the
     /// lowest id first. Tokens without a probability are left out.
     pub top: Vec<TokenLogprob>,

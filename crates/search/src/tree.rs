@@ -9,6 +9,7 @@ use crate::finish::Finish;
 use crate::numbers::{number_or_nan, numbers_or_nan, one};
 use crate::outcome::Outcome;
 use crate::stream::{ROOT_STREAM, child_stream};
+use crate::thinking::Thought;
 use crate::token_logprobs::TokenLogprobs;
 
 /// The index of a node in its tree; parents have smaller numbers than their children.
@@ -101,6 +102,12 @@ pub struct Node {
     pub tokens: Vec<u32>,
     /// The text of this step only, its boundary included.
     pub text: String,
+    /// The thought at the beginning of the step; `None` if it has no part of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought: Option<Thought>,
+    /// The text that the scorer reads, if it is not `text`. Not serialized.
+    #[serde(skip)]
+    pub read: Option<String>,
     /// The sum of the generator's log-probabilities (natural logarithm) of the tokens.
     #[serde(deserialize_with = "number_or_nan")]
     pub logprob: f32,
@@ -168,6 +175,8 @@ impl Node {
             stream,
             tokens: Vec::new(),
             text: String::new(),
+            thought: None,
+            read: None,
             logprob: 0.0,
             token_logprobs: Vec::new(),
             score: None,
@@ -185,10 +194,33 @@ impl Node {
         }
     }
 
-    /// Whether the step has no text but white space, such as a lone end-of-text token after the
-    /// last boundary. Empty steps are never scored.
+    /// Whether the step has no text for a scorer but white space, such as a lone end-of-text token
+    /// after the last boundary. Empty steps are never scored.
     pub fn is_empty_step(&self) -> bool {
-        self.text.trim().is_empty()
+        self.read_text().trim().is_empty()
+    }
+
+    /// Returns the text that scorers read: the whole text of the step or, if it has a part of a
+    /// thought, the part that the settings name.
+    pub fn read_text(&self) -> &str {
+        self.read.as_deref().unwrap_or(&self.text)
+    }
+
+    /// Returns the text of the step's thought, without its tags; `None` if the step has none.
+    pub fn thinking(&self) -> Option<&str> {
+        self.thought.map(|thought| thought.text(&self.text))
+    }
+
+    /// Returns the text of the step after its thought.
+    pub fn spoken(&self) -> &str {
+        let from = self.thought.map_or(0, |thought| thought.bytes);
+        self.text.get(from..).unwrap_or_default()
+    }
+
+    /// Returns the number of tokens that the generator sampled for the step.
+    pub fn sampled_tokens(&self) -> usize {
+        let forced = self.thought.map_or(0, |thought| thought.forced);
+        self.tokens.len().saturating_sub(forced)
     }
 
     /// Returns the reason why the chain ended with this step; `None` if the chain did not end here.
@@ -321,9 +353,14 @@ impl ChainTree {
         self.chain(id).map(|node| node.text.as_str()).collect()
     }
 
-    /// Returns the text in which to look for the chain's answer: the text of the chain, after the
-    /// tag of a thought that the prompt opened.
+    /// Returns the text in which to look for the chain's answer: the text of the chain after its
+    /// thought. If the generator reports no thoughts, it is the whole text, after the tag of a
+    /// thought that the prompt opened.
     pub fn solution(&self, id: NodeId) -> String {
+        let has_thought = self.chain(id).any(|node| node.thought.is_some());
+        if has_thought {
+            return self.chain(id).map(Node::spoken).collect();
+        }
         self.node(Self::ROOT).text.clone() + &self.text(id)
     }
 
@@ -347,9 +384,10 @@ impl ChainTree {
         self.chain(id).flat_map(|node| &node.token_logprobs)
     }
 
-    /// Returns the mean log-probability per token of the chain; 0 for the root.
+    /// Returns the mean log-probability per sampled token of the chain; 0 for the root.
     pub fn mean_logprob(&self, id: NodeId) -> f32 {
-        self.logprob(id) / self.token_count(id).max(1) as f32
+        let sampled: usize = self.chain(id).map(Node::sampled_tokens).sum();
+        self.logprob(id) / sampled.max(1) as f32
     }
 
     /// Returns the score of the chain; `None` if there is none.

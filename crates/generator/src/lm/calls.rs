@@ -1,6 +1,6 @@
 //! The trait `Generator`: chains are opened and forked, steps started, passes run.
 
-use beamgen_engine::{Append, Want};
+use beamgen_engine::{Append, Engine, Want};
 use beamgen_search::{
     ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput, Problem,
     Source, StepPlan,
@@ -10,7 +10,12 @@ use super::{Cache, Chain, LmGenerator, Place, Row, failed};
 use crate::book::{ChainBook, State};
 use crate::branch_point::{BranchId, BranchPoints};
 
-fn append<'a>(book: &'a ChainBook<Cache>, branches: &'a BranchPoints, row: &Row) -> Append<'a> {
+fn append<'a>(
+    book: &'a ChainBook<Cache>,
+    branches: &'a BranchPoints,
+    engine: &Engine,
+    row: &Row,
+) -> Append<'a> {
     let (seq, tokens) = match row {
         Row::BranchPoint(branch) => {
             let branch = branches.get(*branch);
@@ -20,7 +25,8 @@ fn append<'a>(book: &'a ChainBook<Cache>, branches: &'a BranchPoints, row: &Row)
             Cache {
                 history,
                 place: Place::Own(seq),
-            } => (*seq, &history[history.len() - 1..]),
+                ..
+            } => (*seq, &history[engine.len(*seq)..]),
             _ => unreachable!("only decoding chains have a row of their own"),
         },
     };
@@ -57,6 +63,8 @@ impl Generator for LmGenerator {
             Ok(Cache {
                 history: prompt.clone(),
                 place: Place::Branch(branches.insert(engine.create(), prompt)),
+                granted: 0,
+                evicted: None,
             })
         })
     }
@@ -67,13 +75,13 @@ impl Generator for LmGenerator {
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
+        // Chains in the middle of a step come first.
+        if self.waits {
+            return None;
+        }
         let state = self.book.next_state(from, plan);
-        let chain = self.book.chain(from);
-        let place = chain.cache.place;
-        let pages = match place {
-            Place::Branch(branch) => self.pages_for_step(chain, branch),
-            Place::Own(seq) => self.pages_for_rest(chain, seq),
-        };
+        let place = self.book.chain(from).cache.place;
+        let (pages, granted) = self.first_piece(from);
         // Reserved pages belong to steps that have started, even if they are still free.
         if self.reserved + pages > self.engine.kv().pages_free {
             return None;
@@ -86,14 +94,16 @@ impl Generator for LmGenerator {
             }
         }
         let branches = &mut self.branches;
-        Some(self.book.start(source, state, |cache| {
+        let id = self.book.start(source, state, |cache| {
             let Place::Branch(branch) = place else {
                 panic!("a chain is forked only between steps");
             };
             // A fork copies only the list of tokens; both chains stay at the branch point.
             branches.get_mut(branch).holders += 1;
             cache.clone()
-        }))
+        });
+        self.book.cache(id)?.granted = granted;
+        Some(id)
     }
 
     fn forget(&mut self, kept: ChainId) -> bool {
@@ -103,14 +113,7 @@ impl Generator for LmGenerator {
             return false;
         }
         let kept = branch_of(self.book.chain(kept));
-        let before = self.engine.kv().pages_free;
-        for chain in self.book.chains() {
-            if let Some(branch) = branch_of(chain).filter(|&branch| Some(branch) != kept) {
-                self.branches
-                    .forget(branch, &chain.cache.history, &mut self.engine);
-            }
-        }
-        self.engine.kv().pages_free > before
+        self.forget_branches(kept)
     }
 
     fn release(&mut self, chain: ChainId) -> usize {
@@ -126,9 +129,11 @@ impl Generator for LmGenerator {
             }
             Place::Own(seq) => self.engine.free(seq),
         }
+        self.freed += 1;
         // The chain's reserved pages are released when the next pass counts them again.
         if self.book.active().is_empty() {
             self.reserve(0);
+            self.waits = false;
         }
         chain.unfinished()
     }
@@ -159,13 +164,14 @@ impl Generator for LmGenerator {
         rows.extend(waiting.keys().map(|&branch| Row::BranchPoint(branch)));
         let active = self.book.active().iter();
         rows.extend(active.filter_map(|&id| {
-            let place = self.book.chain(id).cache.place;
-            matches!(place, Place::Own(_)).then_some(Row::Chain(id))
+            let cache = &self.book.chain(id).cache;
+            let has_memory = cache.history.len() <= cache.granted;
+            (matches!(cache.place, Place::Own(_)) && has_memory).then_some(Row::Chain(id))
         }));
         let mut items = emptied(std::mem::take(&mut self.items));
         items.extend(
             rows.iter()
-                .map(|row| append(&self.book, &self.branches, row)),
+                .map(|row| append(&self.book, &self.branches, &self.engine, row)),
         );
         let tokens: usize = items.iter().map(|item| item.tokens.len()).sum();
         // Branch points and chains share a pass, so the weights are read only once.
@@ -205,7 +211,7 @@ impl Generator for LmGenerator {
         self.book.drop_idle();
         // `forget_logits` needs that no chain waits at a branch point, which is so after a pass.
         self.branches.forget_logits(&mut self.engine);
-        self.reserve(self.count_reserved());
+        self.grant(&mut closed);
         Ok(PassOutput {
             steps: closed,
             failed: self.book.take_failed(),
@@ -215,6 +221,10 @@ impl Generator for LmGenerator {
 
     fn active(&self) -> usize {
         self.book.active().len()
+    }
+
+    fn close_thoughts(&mut self, chains: &[ChainId]) {
+        self.book.close_thoughts(chains);
     }
 
     fn memory(&self) -> Memory {

@@ -9,10 +9,10 @@ use beamgen_generator::{ChainBook, GeneratorConfig, Plans};
 use beamgen_search::*;
 use serde_json::json;
 
-const END: u32 = 0;
+pub(crate) const END: u32 = 0;
 
 /// A token for each character of ASCII, the end of the text, and a tag that is special.
-fn tokenizer(template: &str) -> Arc<Tokenizer> {
+pub(crate) fn tokenizer(template: &str) -> Arc<Tokenizer> {
     let dir = tempfile::tempdir().unwrap();
     let special = |id: u32, content: &str| {
         json!({"id": id, "content": content, "single_word": false, "lstrip": false,
@@ -43,11 +43,20 @@ fn tokenizer(template: &str) -> Arc<Tokenizer> {
     Arc::new(Tokenizer::load(dir.path()).unwrap())
 }
 
-/// A generator that writes the tokens of one text. It uses [`ChainBook`], so the usual rules end
-/// its steps. The cache of a chain is the number of its tokens.
-struct Writer {
-    tokens: Vec<u32>,
-    book: ChainBook<usize>,
+/// A generator that writes the tokens of a text and, after a thought that was closed at its limit,
+/// those of another text. It uses [`ChainBook`], so the usual rules end its steps.
+pub(crate) struct Writer {
+    pub tokens: Vec<u32>,
+    pub after_thought: Vec<u32>,
+    pub book: ChainBook<Place>,
+}
+
+/// The number of tokens that a chain has sampled, after the beginning or after its thought was
+/// closed.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Place {
+    sampled: usize,
+    is_closed: bool,
 }
 
 impl Generator for Writer {
@@ -57,7 +66,8 @@ impl Generator for Writer {
         key: u64,
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
-        self.book.open(problem, key, settings, |_| Ok(0))
+        self.book
+            .open(problem, key, settings, |_| Ok(Place::default()))
     }
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
@@ -74,14 +84,28 @@ impl Generator for Writer {
         let mut steps = self.book.close_leftovers();
         self.book.drop_idle();
         for id in self.book.active().to_vec() {
-            let written = self.book.chain(id).cache;
+            let Place { sampled, is_closed } = self.book.chain(id).cache;
+            let text = if is_closed {
+                &self.after_thought
+            } else {
+                &self.tokens
+            };
             let sampled = Sampled {
-                token: self.tokens.get(written).copied().unwrap_or(END),
+                token: text.get(sampled).copied().unwrap_or(END),
                 logprob: -1.0,
             };
-            let (written, closed) = self.book.push(id, sampled);
-            *written += 1;
-            steps.extend(closed);
+            if self.book.chain(id).plan.config.logprobs.is_some() {
+                self.book.keep_logprobs(id, sampled, &[]);
+            }
+            let (place, added) = self.book.push(id, sampled);
+            place.sampled += 1;
+            if added.closes_thought() {
+                *place = Place {
+                    sampled: 0,
+                    is_closed: true,
+                };
+            }
+            steps.extend(added.step);
         }
         self.book.drop_idle();
         Ok(steps.into())
@@ -94,9 +118,13 @@ impl Generator for Writer {
     fn memory(&self) -> Memory {
         Memory::default()
     }
+
+    fn close_thoughts(&mut self, chains: &[ChainId]) {
+        self.book.close_thoughts(chains);
+    }
 }
 
-const PLAIN: &str = "{{ messages[0].content }}";
+pub(crate) const PLAIN: &str = "{{ messages[0].content }}";
 
 /// Returns the chain's text, the reason that it ended, and its answer.
 fn solved(
@@ -107,6 +135,7 @@ fn solved(
     let tokenizer = tokenizer(template);
     let mut writer = Writer {
         tokens: tokenizer.encode(text, false).unwrap(),
+        after_thought: Vec::new(),
         book: ChainBook::new(Plans::new(generator, tokenizer, 4000).unwrap()),
     };
     let settings = Settings {
@@ -155,11 +184,6 @@ fn a_border_made_by_length_cuts_no_answer() {
         ("So.\nThe answer is\n\\[\\boxed{21}\\] Done.", "21", "}"),
         ("half is 21.\n#### 21\n\nDone.", "21", "\n"),
         ("x\n#### Step 2: Halve\n#### 2\n1", "2", "\n"),
-        (
-            "<think>\n\\boxed{17}? The answer is 17.\nNo.\n</think>\nIt is \\boxed{21}. Done.",
-            "21",
-            "}",
-        ),
     ] {
         for step_tokens in 1..text.len() {
             let settings = GeneratorConfig {

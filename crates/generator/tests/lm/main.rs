@@ -14,3 +14,4 @@ mod runs;
 mod stops;
 #[cfg(feature = "structured")]
 mod structured;
+mod thinking;

@@ -16,7 +16,7 @@ fn with_stop(stop: &[&str], include_stop: bool) -> GeneratorConfig {
 
 fn one() -> SearchConfig {
     SearchConfig {
-        strategy: StrategyKind::GREEDY,
+        strategy: StrategyKind::BEST_OF_N,
         n: 1,
         max_steps: 60,
         ..SearchConfig::default()

@@ -216,7 +216,7 @@ impl ActiveProblem {
             self.refuse(node, cx);
             return Ok(());
         };
-        let tokens = self.tree.node(node).tokens.len();
+        let tokens = self.tree.node(node).sampled_tokens();
         self.tree.node_mut(node).state = State::Growing;
         let resources = &mut self.resources[node];
         // A step's limit counts from its first token, also tokens from before the pause.

@@ -112,6 +112,10 @@ pub(super) struct Bill {
     pub ledger: Ledger,
     /// Sampled tokens that the run's ledger does not contain yet.
     pub generated: u64,
+    /// Tokens that closed thoughts and that the run's ledger does not contain yet.
+    pub forced: u64,
+    /// Sampled tokens of thoughts that the run's ledger does not contain yet.
+    pub thought: u64,
     /// Reused tokens that the run's ledger does not contain yet.
     pub reused: u64,
     /// Operations of the generator that the run's ledger does not contain yet.
@@ -211,11 +215,11 @@ impl ActiveProblem {
         }
         let budget = TokenBudget::new(settings.search.budget_tokens);
         // A prompt may open a thought: text counts as a stated answer only after that thought.
-        let thought = opened.thought.unwrap_or_default();
+        let thought = opened.thought.clone().unwrap_or_default();
         let root = NodeResources {
             chain: Some(opened.chain),
             content: Some(ContentId::ROOT),
-            unsettled: thought.to_owned(),
+            unsettled: thought.clone(),
             token_limit: budget.total(),
             ..NodeResources::default()
         };
@@ -237,7 +241,7 @@ impl ActiveProblem {
                 is_verified: false,
             },
             stage: Stage::Searching,
-            tree: ChainTree::after(thought),
+            tree: ChainTree::after(&thought),
             resources: Resources::new(root),
             contents: Contents::new(handle),
             steps: Steps::default(),
@@ -273,6 +277,20 @@ impl ActiveProblem {
         }
         bill.charged = passes;
         bill.rows = self.steps.rows();
+    }
+
+    /// Returns the seconds from one pass to the next since the problem has been in flight; `None`
+    /// before the first pass. `passes` is the number of all passes.
+    pub(super) fn seconds_a_pass(&self, now: Duration, passes: u64) -> Option<f64> {
+        let bill = &self.bill;
+        let uncharged = if bill.rows > 0 {
+            passes - bill.charged.count
+        } else {
+            0
+        };
+        let own = bill.ledger.forward_passes + uncharged;
+        let seconds = now.saturating_sub(bill.started).as_secs_f64();
+        (own > 0).then(|| seconds / own as f64)
     }
 
     /// Whether the strategy has to be woken. A strategy in rounds waits for the last step of the
@@ -334,6 +352,8 @@ pub(super) struct NodeResources {
     pub mode: DecodeMode,
     /// The most tokens of the step; after the step closed, the tokens left for its descendants.
     pub token_limit: usize,
+    /// The number of steps down to this node that are thoughts and nothing else.
+    pub thought_steps: u32,
     /// The number of children that are still to be started from `chain`.
     pub unstarted: usize,
     /// The number of children whose steps have neither closed nor paused.

@@ -8,6 +8,7 @@ use super::active::ActiveProblem;
 use super::live::overdue;
 use crate::error::SearchError;
 use crate::event::Event;
+use crate::generator::ChainId;
 use crate::request::{Intake, Next, Request};
 use crate::result::ProblemResult;
 
@@ -166,6 +167,17 @@ impl Scheduler<'_, '_> {
             self.end(index, |live, cx| live.stop(stopped, cx));
         }
         !due.is_empty()
+    }
+
+    /// Closes the thoughts of problems that have no more time than their answers need.
+    pub(super) fn close_late_thoughts(&mut self) {
+        let now = self.cx.models.clock.now();
+        let late = self.live.in_a_hurry(now, self.passes.count);
+        for index in late {
+            let owned = self.owners.iter().filter(|(_, owner)| owner.index == index);
+            let chains: Vec<ChainId> = owned.map(|(&chain, _)| chain).collect();
+            self.cx.models.generator.close_thoughts(&chains);
+        }
     }
 
     /// Frees memory when nothing grows, nothing can be scored and no strategy has news: every

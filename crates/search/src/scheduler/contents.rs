@@ -167,12 +167,23 @@ fn same_step(a: &Node, b: &Node) -> bool {
     fn ended(node: &Node) -> bool {
         node.finish() == Some(Finish::EndOfText)
     }
-    a.text == b.text && a.tokens == b.tokens && ended(a) == ended(b)
+    a.read_text() == b.read_text() && tokens_read(a) == tokens_read(b) && ended(a) == ended(b)
+}
+
+/// Returns the tokens that a scorer with the generator's tokens may read; none for a step of which
+/// it reads another text.
+fn tokens_read(node: &Node) -> &[u32] {
+    if node.read.is_none() {
+        &node.tokens
+    } else {
+        &[]
+    }
 }
 
 fn fingerprint(node: &Node, whole: bool) -> u64 {
-    let tokens = node.tokens.iter().fold(u64::from(whole), |hash, token| {
+    let tokens = tokens_read(node).iter();
+    let tokens = tokens.fold(u64::from(whole), |hash, token| {
         hash_bytes(&token.to_le_bytes(), hash)
     });
-    hash_bytes(node.text.as_bytes(), tokens)
+    hash_bytes(node.read_text().as_bytes(), tokens)
 }

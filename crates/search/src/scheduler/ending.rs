@@ -49,7 +49,7 @@ impl ActiveProblem {
         // Speculative steps that no node takes any more: their tokens were sampled, so they are
         // charged.
         for (node, step) in std::mem::take(&mut self.steps.arrived) {
-            self.charge(node, 0, step.tokens.len(), cx);
+            self.charge_step(node, &step, cx);
         }
         self.steps.adopted.clear();
         self.steps.growing = 0;

@@ -26,6 +26,12 @@ impl ActiveProblem {
             self.tree.node_mut(above).state = State::Expanded;
             let node = self.tree.node_mut(id);
             node.state = State::Open;
+            let read = self.request.settings.generator.thinking.score;
+            node.read = read.of(&step.text, step.thought);
+            let is_thought = step
+                .thought
+                .is_some_and(|thought| thought.bytes == step.text.len());
+            node.thought = step.thought;
             node.text = step.text;
             node.tokens = step.tokens;
             let resources = &mut self.resources[above];
@@ -35,6 +41,7 @@ impl ActiveProblem {
                 content: Some(self.contents.intern(&self.tree, content, id)),
                 tokens_match_text: step.tokens_match_text,
                 token_limit: resources.token_limit,
+                thought_steps: resources.thought_steps + u32::from(is_thought),
                 ..NodeResources::default()
             };
             self.resources.push(given);
@@ -54,7 +61,7 @@ impl ActiveProblem {
         let start = self.policy.start;
         let actions = self.policy.strategy.begin(start);
         let (node, most) = (self.tree.node(start.node), self.config().max_steps);
-        let given = node.depth as usize;
+        let given = (node.depth - self.resources[start.node].thought_steps) as usize;
         if node.finish().is_some() {
             self.conclude(cx);
         } else if start.node != ChainTree::ROOT && given >= most {

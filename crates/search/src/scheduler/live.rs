@@ -142,6 +142,19 @@ impl Live {
         }
     }
 
+    /// Returns the problems whose deadline leaves no more time than their answers need, after
+    /// `passes` passes.
+    pub(super) fn in_a_hurry(&self, now: Duration, passes: u64) -> Vec<usize> {
+        let due = |&(index, _, deadline): &(usize, _, Option<Duration>)| {
+            let left = deadline?.saturating_sub(now).as_secs_f64();
+            let problem = self.problems.get(&index)?;
+            let settings = &problem.request.settings.generator;
+            let reserve = settings.thinking.answer_reserve as f64;
+            (left <= reserve * problem.seconds_a_pass(now, passes)?).then_some(index)
+        };
+        self.limits.iter().filter_map(due).collect()
+    }
+
     /// Returns the problems that were cancelled or are past their deadline, oldest first.
     pub(super) fn overdue(&self, now: Duration) -> Vec<(usize, Stopped)> {
         let mut due = Vec::new();

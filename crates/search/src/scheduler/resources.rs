@@ -3,6 +3,7 @@
 use super::active::ActiveProblem;
 use super::contents::ContentId;
 use super::{Context, Models};
+use crate::generator::StepOutput;
 use crate::ledger::Ledger;
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -22,8 +23,9 @@ impl ActiveProblem {
             // The generator reports the whole unfinished step. Tokens before a pause are already in
             // the tree, where they were charged.
             let sampled = cx.models.generator.release(chain);
-            let billed = self.tree.node(node).tokens.len();
-            self.charge(node, billed, sampled.saturating_sub(billed), cx);
+            let billed = self.tree.node(node).sampled_tokens();
+            let above = self.tree.node(node).parent.unwrap_or(ChainTree::ROOT);
+            self.charge_after(above, billed, sampled.saturating_sub(billed), cx);
             self.steps.dropped.push(chain);
         }
     }
@@ -35,7 +37,7 @@ impl ActiveProblem {
         };
         let unfinished = cx.models.generator.release(step.chain);
         if let Some(step) = &step.step {
-            self.charge_after(node, 0, step.tokens.len(), cx);
+            self.charge_after(node, 0, step.sampled(), cx);
         } else {
             self.steps.ahead -= 1;
             self.charge_after(node, 0, unfinished, cx);
@@ -43,17 +45,28 @@ impl ActiveProblem {
         }
     }
 
-    /// Charges `tokens` sampled tokens of the step `node` to the problem, after `billed` others of
-    /// the step; the run's ledger gets them with the next `bill_run`.
-    pub(super) fn charge(
-        &mut self,
-        node: NodeId,
-        billed: usize,
-        tokens: usize,
-        cx: &Context<'_, '_>,
-    ) {
-        let above = self.tree.node(node).parent.unwrap_or(ChainTree::ROOT);
-        self.charge_after(above, billed, tokens, cx);
+    /// Charges the tokens of a step that closed or paused to the problem; the run's ledger gets them
+    /// with the next `bill_run`. Tokens before a pause were charged at the pause; the step contains
+    /// them again.
+    pub(super) fn charge_step(&mut self, node: NodeId, step: &StepOutput, cx: &Context<'_, '_>) {
+        let known = self.tree.node(node);
+        let above = known.parent.unwrap_or(ChainTree::ROOT);
+        let (billed, begins) = (known.sampled_tokens(), known.thought.is_none());
+        self.charge_after(above, billed, step.sampled().saturating_sub(billed), cx);
+        // A thought ends before the step may pause.
+        if begins && let Some(thought) = step.thought {
+            let before = self.bill.prompt_tokens + self.tree.token_count(above);
+            let read = cx
+                .models
+                .generator
+                .flops(before + thought.tokens, thought.forced, 0);
+            self.charge_flops(read);
+            self.bill.ledger.prompt_tokens += thought.forced as u64;
+            self.bill.forced += thought.forced as u64;
+            let sampled = thought.tokens.saturating_sub(thought.forced) as u64;
+            self.bill.ledger.thought_tokens += sampled;
+            self.bill.thought += sampled;
+        }
     }
 
     /// Charges the tokens of a step that follows the step `above`.
@@ -80,6 +93,8 @@ impl ActiveProblem {
     /// Adds the tokens that the run's ledger does not contain yet.
     pub(super) fn bill_run(&mut self, run: &mut Ledger) {
         run.generated_tokens += std::mem::take(&mut self.bill.generated);
+        run.prompt_tokens += std::mem::take(&mut self.bill.forced);
+        run.thought_tokens += std::mem::take(&mut self.bill.thought);
         run.reused_tokens += std::mem::take(&mut self.bill.reused);
         let flops = std::mem::take(&mut self.bill.flops);
         run.flops.generate = run.flops.generate.saturating_add(flops);

@@ -585,8 +585,8 @@ fn step_refs<'a>(live: &'a ActiveProblem, steps: &[ContentId]) -> Vec<StepRef<'a
             let id = live.contents.node(content);
             let node = tree.node(id);
             StepRef {
-                text: &node.text,
-                tokens: if live.resources[id].tokens_match_text {
+                text: node.read_text(),
+                tokens: if live.resources[id].tokens_match_text && node.read.is_none() {
                     &node.tokens
                 } else {
                     &[]

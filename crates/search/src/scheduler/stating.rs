@@ -31,8 +31,14 @@ impl ActiveProblem {
             return false;
         }
         let node = self.tree.node(id);
-        let above = node.parent.map(|parent| &self.resources[parent]);
-        let text = above.map_or("", |above| &above.unsettled).to_owned() + &node.text;
+        let before = match (node.thought, node.parent) {
+            // The answer is yet to come.
+            (Some(thought), _) if thought.bytes == node.text.len() => return false,
+            // The text after a thought continues no text before it.
+            (Some(_), _) | (None, None) => "",
+            (None, Some(parent)) => &self.resources[parent].unsettled,
+        };
+        let text = before.to_owned() + node.spoken();
         let stated = answers.is_stated(&text, markers, border);
         if !stated {
             self.resources[id].unsettled = unsettled(&text, markers);
@@ -83,7 +89,7 @@ mod tests {
             assert_eq!(unsettled(text, &markers), kept, "{text:?}");
         }
         let thought = format!("<think>{long}é");
-        assert_eq!(unsettled(&thought, &markers).len(), 7 + 20);
+        assert_eq!(unsettled(&thought, &markers).len(), 7 + 52);
         for text in [&long, &format!("\\boxed{{{long}é\n{long}")] {
             let kept = unsettled(text, &markers);
             assert_eq!(kept.len(), LONGEST + LEFT_OUT.len());

@@ -13,7 +13,7 @@ use crate::finish::{Border, Finish};
 use crate::generator::{ChainId, PassOutput, Source, StepOutput, StepPlan};
 use crate::ledger::Ledger;
 use crate::strategy::DecodeMode;
-use crate::tree::{NodeId, State};
+use crate::tree::{ChainTree, NodeId, State};
 
 impl Scheduler<'_, '_> {
     /// Starts queued steps while memory lasts, oldest problem first. Returns whether one started.
@@ -280,17 +280,22 @@ impl ActiveProblem {
     /// Takes in a step that closed or paused; its chain is idle or paused in the generator.
     pub(super) fn close(&mut self, id: NodeId, step: StepOutput, cx: &mut Context<'_, '_>) {
         let max_steps = self.config().max_steps;
-        // Tokens before a pause were charged at the pause; the output contains them again.
-        let billed = self.tree.node(id).tokens.len();
-        self.charge(id, billed, step.tokens.len().saturating_sub(billed), cx);
-        self.budget.note_step(step.tokens.len());
+        self.charge_step(id, &step, cx);
+        self.budget.note_step(step.sampled());
+        let above = self.tree.node(id).parent.unwrap_or(ChainTree::ROOT);
+        // The limit of steps is for the answer; thoughts have a budget of their own.
+        let thoughts = self.resources[above].thought_steps + u32::from(step.is_thought());
         let resources = &mut self.resources[id];
-        resources.token_limit = resources.token_limit.saturating_sub(step.tokens.len());
+        resources.thought_steps = thoughts;
+        resources.token_limit = resources.token_limit.saturating_sub(step.sampled());
         resources.leftover = step.leftover;
         resources.tokens_match_text = step.tokens_match_text;
+        let read = self.request.settings.generator.thinking.score;
         let node = self.tree.node_mut(id);
-        let out_of_steps = node.depth as usize >= max_steps;
+        let out_of_steps = (node.depth - thoughts) as usize >= max_steps;
         node.tokens = step.tokens;
+        node.read = read.of(&step.text, step.thought);
+        node.thought = step.thought;
         node.text = step.text;
         node.logprob = step.logprob;
         node.token_logprobs = step.token_logprobs;
@@ -453,6 +458,7 @@ impl ActiveProblem {
             text: written.text.clone(),
             logprob: written.logprob,
             token_logprobs: written.token_logprobs.clone(),
+            thought: written.thought,
             leftover: Vec::new(),
             tokens_match_text: self.resources[node].tokens_match_text,
             border: Border::Limit,

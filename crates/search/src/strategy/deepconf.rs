@@ -103,7 +103,7 @@ impl DeepConf {
         let (mut sum, mut tokens) = (0.0, 0);
         for &id in &steps[first..] {
             sum += f64::from(tree.node(id).logprob);
-            tokens += tree.node(id).tokens.len();
+            tokens += tree.node(id).sampled_tokens();
         }
         (sum / tokens.max(1) as f64).exp()
     }

@@ -281,7 +281,7 @@ fn priors(tree: &ChainTree, siblings: &[NodeId]) -> Vec<f64> {
     let mut weights = Vec::with_capacity(siblings.len());
     for &id in siblings {
         let node = tree.node(id);
-        let mean = f64::from(node.logprob) / node.tokens.len().max(1) as f64;
+        let mean = f64::from(node.logprob) / node.sampled_tokens().max(1) as f64;
         // A duplicate is represented by its twin, which has its weight in `copies`.
         weights.push(match node.state {
             State::Duplicate => 0.0,

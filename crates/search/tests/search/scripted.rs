@@ -122,6 +122,7 @@ impl Growing {
             text: self.said.text.chars().take(part).collect(),
             leftover: self.said.leftover.into(),
             tokens_match_text: self.said.leftover.is_empty(),
+            thought: None,
             logprob: if self.said.text.contains("improbable") {
                 f32::NAN
             } else {
@@ -287,6 +288,7 @@ impl Generator for ScriptedGenerator<'_> {
             text: step.clone(),
             tokens: vec![7; 2],
             tokens_match_text: true,
+            thought: None,
         });
         let root = ChainTree::new().node(ChainTree::ROOT).stream;
         let chain = self.insert(Chain {
