@@ -101,6 +101,9 @@ impl Prepared {
             reward: scorer.reward.as_ref(),
             judges: &judges,
         };
+        if let Some(prompts) = &generator.prompts {
+            inputs.config.generator.thinking = prompts.thinking_config().clone();
+        }
         // Planning comes last, since the parts above find the models and complete the settings.
         let memory = plan_memory(&inputs.config, &opened, &mut inputs.finder.notes)?;
         Ok(Self {
@@ -139,6 +142,13 @@ impl Prepared {
             Some(prompts) => prompts.prompt(problem).map(drop),
             None => Ok(()),
         }
+    }
+
+    /// Returns the most tokens of a thought before an answer; `None` if the generator is not known to
+    /// think, or does not.
+    pub fn thought_budget(&self) -> Option<usize> {
+        let thinking = &self.config.generator.thinking;
+        thinking.budget.filter(|&budget| budget > 0)
     }
 
     /// Whether the generator has a chat template. Without one, the prompt is the problem's text.

@@ -265,6 +265,12 @@ pub static SETTINGS: &[Setting] = table! {
     "top_p" "" "P" Number "" "0..1" "generator.sampling.top_p" Request Sampling Long;
     /// Sample among tokens at least P times as likely as the likeliest token; 0 among all tokens
     "min_p" "" "P" Number "" "0..1" "generator.sampling.min_p" Request Sampling Long;
+    /// Most tokens of a thought before the answer; 0: no thought
+    ///
+    /// 8192 for a generator whose chat template names tags of thoughts, such as `<think>`. A thought
+    /// that reaches the limit is closed, and the answer follows. 0 uses the template's own switch
+    /// or, without one, an empty thought.
+    "thinking_budget" "" "TOKENS" Count "" "0.." "generator.thinking.budget" Request Sampling Always;
     /// Generator, which writes steps
     ///
     /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] on the Hugging Face hub,

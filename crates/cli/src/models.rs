@@ -179,7 +179,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
         write_pair(&mut out, pair, prepared.as_ref())?;
     }
     if let Some(prepared) = &prepared {
-        plan::write(&mut out, prepared.plan())?;
+        plan::write(&mut out, prepared.plan(), prepared.thought_budget())?;
         for note in prepared.notes() {
             writeln!(out, "  note: {}", printable::line(&note))?;
         }

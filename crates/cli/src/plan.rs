@@ -26,8 +26,13 @@ fn free(plan: &MemoryPlan) -> String {
     }
 }
 
-/// Writes a memory plan as a table with one row per model, and the totals.
-pub(crate) fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
+/// Writes a memory plan as a table with one row per model, and the totals. `thought` is the most
+/// tokens of a thought before an answer.
+pub(crate) fn write(
+    out: &mut dyn Write,
+    plan: &MemoryPlan,
+    thought: Option<usize>,
+) -> io::Result<()> {
     let mut table = Table::new(&[
         "memory",
         "weights",
@@ -63,6 +68,14 @@ pub(crate) fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
         };
         let kv = size(plan.kv);
         writeln!(out, "  KV caches together up to {kv} (--kv-memory){lends}")?;
+    }
+    if let (Some(tokens), Some(generator)) = (thought, plan.models.first()) {
+        let kv = size(tokens as u64 * generator.kv_per_token);
+        let tokens = grouped(tokens as u64);
+        writeln!(
+            out,
+            "  thoughts of up to {tokens} tokens before an answer (--thinking-budget): {kv} of KV cache for a chain"
+        )?;
     }
     let free = free(plan);
     writeln!(

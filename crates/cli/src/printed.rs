@@ -33,6 +33,11 @@ pub(crate) fn problem(
             None => write!(out, "      - ")?,
         }
         let mut text = lines(&step.text).into_owned();
+        if let Some(thought) = &step.thought {
+            let words = counted(thought.split_whitespace().count() as u64, "word", "words");
+            let folded = palette.paint(Ink::Dim, format!("(a thought of {words})"));
+            text = format!("{folded} {text}");
+        }
         let sure = step.quantiles.and_then(sureness).map(str::to_owned);
         let given = (at < record.given).then(|| "given".to_owned());
         let value = step.value.map(|value| format!("V {value:.2}"));

@@ -304,7 +304,8 @@ fn announce(prepared: &Prepared, show: ShowPlan) {
     let is_empty = prepared.plan().models.is_empty();
     if show != ShowPlan::Never && !prepared.is_bundled() && !is_empty {
         // The plan is for information only, so a closed stderr does not stop the run.
-        let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan());
+        let budget = prepared.thought_budget();
+        let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan(), budget);
     }
 }
 

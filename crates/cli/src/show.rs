@@ -324,7 +324,7 @@ impl Drawing<'_> {
         let text = if node.is_empty_step() {
             "(no text)"
         } else {
-            &lines(node.text.trim())
+            &lines(node.spoken().trim())
         };
         let text = if is_chosen {
             self.palette.paint(Ink::Bold, text).to_string()
@@ -343,6 +343,15 @@ impl Drawing<'_> {
     /// Returns the remarks after a step: its number, sureness, judges' scores, copies and end.
     fn remarks(&self, id: NodeId, node: &Node) -> String {
         let mut remarks = vec![format!("#{}", id.0)];
+        if let Some(thought) = node.thought {
+            remarks.push(match thought.forced {
+                0 => format!("thought of {} tokens", thought.tokens),
+                forced => format!(
+                    "thought of {} tokens, the last {forced} to close it at its limit",
+                    thought.tokens
+                ),
+            });
+        }
         remarks.extend(self.value(node));
         remarks.extend(
             node.quantiles

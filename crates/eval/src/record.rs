@@ -92,8 +92,11 @@ fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepRecord {
-    /// The text, without the step boundary and leading blank lines.
+    /// The text after the step's thought, without the step boundary and leading blank lines.
     pub text: String,
+    /// The text of the step's thought without its tags; `None` if the step has no part of a thought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought: Option<String>,
     /// The scorer's probability that the step is right; `None` for an unscored step.
     pub score: Option<f32>,
     /// The score of each judge that was asked, by the judge's name; `None` for an abstention. The map is empty with a
@@ -116,7 +119,8 @@ pub struct StepRecord {
 impl StepRecord {
     fn new(node: &Node) -> Self {
         Self {
-            text: node.text.trim_start_matches('\n').trim_end().to_owned(),
+            text: node.spoken().trim_start_matches('\n').trim_end().to_owned(),
+            thought: node.thinking().map(|thought| thought.trim().to_owned()),
             score: node.score,
             judges: node.judges.clone(),
             quantiles: node.quantiles,
@@ -133,6 +137,9 @@ pub struct Spent {
     pub prompt_tokens: u64,
     /// Tokens sampled, those of pruned chains included.
     pub generated_tokens: u64,
+    /// The sampled tokens that belong to thoughts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub thought_tokens: u64,
     /// Tokens that the scorer read, prompts included.
     pub scored_tokens: u64,
     /// Tokens found in a cache instead of being read again.
@@ -173,6 +180,7 @@ impl Spent {
         Self {
             prompt_tokens: ledger.prompt_tokens,
             generated_tokens: ledger.generated_tokens,
+            thought_tokens: ledger.thought_tokens,
             scored_tokens: ledger.scored_tokens,
             reused_tokens: ledger.reused_tokens,
             forward_passes: ledger.forward_passes,
@@ -205,6 +213,7 @@ impl Spent {
     pub fn add(&mut self, other: &Self) {
         self.prompt_tokens += other.prompt_tokens;
         self.generated_tokens += other.generated_tokens;
+        self.thought_tokens += other.thought_tokens;
         self.scored_tokens += other.scored_tokens;
         self.reused_tokens += other.reused_tokens;
         self.forward_passes += other.forward_passes;

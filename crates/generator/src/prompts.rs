@@ -116,14 +116,17 @@ impl Prompts {
                 if let (Some(on), Some(name)) = (&mut on, switch) {
                     let mut variables = variables.clone();
                     variables.insert(name.to_owned(), true.into());
-                    set_variables(on, variables)?;
+                    on.set_variables(variables)
+                        .map_err(|name| Error::Variable { name })?;
                 }
                 let tags = tags.clone();
                 Some(Off { tags, on })
             }
             _ => None,
         };
-        set_variables(&mut template, variables)?;
+        template
+            .set_variables(variables)
+            .map_err(|name| Error::Variable { name })?;
         let (thinking, thinking_config) =
             ThinkingPlan::new(&config.thinking, own, config.max_chain_tokens, &tokenizer)?;
         Ok(Self {
@@ -372,12 +375,4 @@ impl Prompts {
         let is_text = at == tokens.len() && written == steps.concat().into_bytes();
         is_text.then_some(given)
     }
-}
-
-fn set_variables(
-    template: &mut ChatTemplate,
-    variables: serde_json::Map<String, serde_json::Value>,
-) -> Result<(), Error> {
-    let set = template.set_variables(variables);
-    set.map_err(|name| Error::Variable { name })
 }

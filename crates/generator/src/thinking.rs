@@ -151,7 +151,7 @@ impl ThinkingPlan {
                 Some(budget) => budget,
                 None => max_chain_tokens.saturating_sub(reserve),
             },
-            shares_limit: resolved.budget.is_none(),
+            shares_limit: config.shares_limit || resolved.budget.is_none(),
             reserve,
             steps: config.steps,
         };

@@ -140,7 +140,9 @@ impl<'a> Completion<'a> {
             ));
         }
         if let Some(finish) = reply.maybe("choices.0.finish_reason") {
-            choice.finish_reason = Some(finish);
+            // A server that names the text it stopped at did not come to the end of the text.
+            let is_text = reply.maybe::<String>("choices.0.stop_reason").is_some();
+            choice.finish_reason = Some(if is_text { "found".into() } else { finish });
         }
         self.look_for_end(seen);
         Ok(())

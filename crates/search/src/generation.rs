@@ -189,8 +189,12 @@ impl GeneratorConfig {
     /// Returns the most tokens of a chain, thought and answer together, under settings in effect
     /// ([`Generator::resolve`](crate::Generator::resolve)).
     pub fn most_tokens(&self) -> usize {
-        let thought = self.thinking.budget.unwrap_or_default();
-        self.max_chain_tokens.saturating_add(thought)
+        match self.thinking.budget {
+            Some(budget) if !self.thinking.shares_limit => {
+                self.max_chain_tokens.saturating_add(budget)
+            }
+            _ => self.max_chain_tokens,
+        }
     }
 
     /// The most entries of each of the lists `boundaries`, `starts`, `answer_markers` and `stop`.

@@ -27,6 +27,10 @@ pub struct ThinkingConfig {
     /// thoughts; other models may think within `max_chain_tokens`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<usize>,
+    /// Whether `max_chain_tokens` limits thought and answer together, as `max_tokens` does in
+    /// OpenAI's API. By default it limits the answer alone.
+    #[serde(skip_serializing_if = "is_default")]
+    pub shares_limit: bool,
     /// The text that is written before the closing tag of a thought that reaches its limit.
     pub message: String,
     /// The tokens that are kept for the answer. A thought ends early enough to leave this number
@@ -47,6 +51,7 @@ impl Default for ThinkingConfig {
             open: None,
             close: None,
             budget: None,
+            shares_limit: false,
             // The sentence of the Qwen3 report, section 4.3: https://arxiv.org/abs/2505.09388.
             message: "\n\nConsidering the limited time by the user, I have to give the solution \
                       based on the thinking directly now.\n"

@@ -369,6 +369,19 @@ impl ChainTree {
         self.chain(id).map(|node| node.tokens.len()).sum()
     }
 
+    /// Returns the number of sampled tokens of the whole chain, and of given steps.
+    pub fn sampled_count(&self, id: NodeId) -> usize {
+        self.chain(id).map(Node::sampled_tokens).sum()
+    }
+
+    /// Returns the number of sampled tokens in the thought of the chain.
+    pub fn thought_tokens(&self, id: NodeId) -> usize {
+        let thoughts = self.chain(id).filter_map(|node| node.thought);
+        thoughts
+            .map(|thought| thought.tokens - thought.forced.min(thought.tokens))
+            .sum()
+    }
+
     /// Returns the sum of the log-probabilities (natural logarithm) of the chain's tokens.
     pub fn logprob(&self, id: NodeId) -> f32 {
         // Summed in f64: an f32 sum over thousands of tokens would depend on how they are split
@@ -386,8 +399,7 @@ impl ChainTree {
 
     /// Returns the mean log-probability per sampled token of the chain; 0 for the root.
     pub fn mean_logprob(&self, id: NodeId) -> f32 {
-        let sampled: usize = self.chain(id).map(Node::sampled_tokens).sum();
-        self.logprob(id) / sampled.max(1) as f32
+        self.logprob(id) / self.sampled_count(id).max(1) as f32
     }
 
     /// Returns the score of the chain; `None` if there is none.

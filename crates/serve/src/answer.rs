@@ -116,6 +116,7 @@ impl Choice {
             (Some(node), None) => pieces(ask, result, node),
             _ => Vec::new(),
         };
+        pieces.retain(|piece| ask.has_reasoning || !piece.is_thought);
         let calls = take_calls(app, ask, &mut pieces);
         let finish = chain.map(|chain| chain.finish);
         let generator = &ask.settings.generator;
@@ -168,8 +169,9 @@ impl Choice {
 
     /// Returns the entry of `choices` in an answer that is not streamed.
     fn whole(&self) -> Value {
-        let text = joined(&self.pieces);
-        let tokens = self.pieces.iter().flat_map(|piece| piece.tokens.clone());
+        let text = joined(&self.pieces, false);
+        let spoken = self.pieces.iter().filter(|piece| !piece.is_thought);
+        let tokens = spoken.flat_map(|piece| piece.tokens.clone());
         let tokens: Vec<_> = tokens.collect();
         let finish_reason = Some(self.finish_reason);
         if self.shape == Shape::Completion {
@@ -179,6 +181,10 @@ impl Choice {
         let is_silent = self.refusal.is_some() || (!self.calls.is_empty() && text.is_empty());
         let content = (!is_silent).then_some(text);
         let mut message = json!({"role": "assistant", "content": content, "refusal": self.refusal});
+        let reasoning = joined(&self.pieces, true);
+        if !reasoning.is_empty() {
+            message["reasoning_content"] = reasoning.into();
+        }
         if !self.calls.is_empty() {
             message["tool_calls"] = json!(self.calls);
         }
@@ -186,8 +192,10 @@ impl Choice {
     }
 }
 
-fn joined(pieces: &[Piece]) -> String {
-    pieces.iter().map(|piece| piece.text.as_str()).collect()
+/// Returns the text of the answer, or of the thought before it.
+fn joined(pieces: &[Piece], is_thought: bool) -> String {
+    let pieces = pieces.iter().filter(|piece| piece.is_thought == is_thought);
+    pieces.map(|piece| piece.text.as_str()).collect()
 }
 
 /// Removes the calls of tools from the text, and returns them. If there are calls, the rest of the
@@ -196,7 +204,7 @@ fn take_calls(app: &App, ask: &Ask, pieces: &mut Vec<Piece>) -> Vec<Value> {
     let Some(form) = ask.calls else {
         return Vec::new();
     };
-    let text = joined(pieces);
+    let text = joined(pieces, false);
     let (before, mut calls) = form.read(&text);
     if calls.is_empty() {
         return Vec::new();
@@ -204,10 +212,11 @@ fn take_calls(app: &App, ask: &Ask, pieces: &mut Vec<Piece>) -> Vec<Value> {
     if !ask.parallel_calls {
         calls.truncate(1);
     }
-    let tokens = pieces
-        .iter_mut()
-        .flat_map(|piece| std::mem::take(&mut piece.tokens));
-    *pieces = vec![Piece::new(before.trim_end(), tokens.collect())];
+    let spoken = pieces.iter_mut().filter(|piece| !piece.is_thought);
+    let tokens = spoken.flat_map(|piece| std::mem::take(&mut piece.tokens));
+    let before = Piece::new(before.trim_end(), tokens.collect());
+    pieces.retain(|piece| piece.is_thought);
+    pieces.push(before);
     let calls = calls.into_iter().map(|Call { name, arguments }| {
         json!({
             "id": app.next_id("call"),
@@ -222,7 +231,7 @@ fn take_calls(app: &App, ask: &Ask, pieces: &mut Vec<Piece>) -> Vec<Value> {
 /// only if `include_stop` leaves it in the answer.
 fn stop_reason(ask: &Ask, finish: Option<Finish>, pieces: &[Piece]) -> Value {
     let generator = &ask.settings.generator;
-    let text = joined(pieces);
+    let text = joined(pieces, false);
     let stops = generator.stop.iter();
     let found = match &generator.stop[..] {
         _ if finish != Some(Finish::Stop) => None,
@@ -272,6 +281,7 @@ pub(crate) struct Solved {
     is_foreign: bool,
     prompt_tokens: u64,
     completion_tokens: u64,
+    reasoning_tokens: u64,
     spent: Spent,
     own: Value,
     done: Done,
@@ -284,10 +294,14 @@ impl Solved {
         let nodes = choices::best(result, part.choices, search.threshold);
         // Given steps count as prompt tokens, so the completion tokens leave them out.
         let counts = nodes.iter().map(|&node| {
-            let all = result.tree.token_count(node);
+            let all = result.tree.sampled_count(node);
             all.saturating_sub(given_tokens(result, node)) as u64
         });
         let completion_tokens = counts.sum();
+        let thoughts = nodes
+            .iter()
+            .map(|&node| result.tree.thought_tokens(node) as u64);
+        let reasoning_tokens = thoughts.sum();
         let mut nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
         // Clients expect at least one choice, even if no chain was chosen.
         if nodes.is_empty() {
@@ -324,6 +338,7 @@ impl Solved {
             // The generator reads the prompt once for all chains of a search.
             prompt_tokens: result.ledger.prompt_tokens,
             completion_tokens,
+            reasoning_tokens,
             spent,
             own: serde_json::to_value(twin).unwrap_or_default(),
             done,
@@ -338,6 +353,7 @@ pub(crate) struct Total {
     spent: Spent,
     prompt_tokens: u64,
     completion_tokens: u64,
+    reasoning_tokens: u64,
     missing: usize,
     is_foreign: bool,
     seconds: f64,
@@ -357,17 +373,23 @@ impl Total {
             self.prompt_tokens += solved.prompt_tokens;
         }
         self.completion_tokens += solved.completion_tokens;
+        self.reasoning_tokens += solved.reasoning_tokens;
         self.missing += solved.missing;
         self.is_foreign |= solved.is_foreign;
         self.seconds = self.seconds.max(solved.done.seconds);
     }
 
     pub(crate) fn usage(&self) -> Value {
-        json!({
+        let mut usage = json!({
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
-        })
+        });
+        if self.reasoning_tokens > 0 {
+            let details = json!({"reasoning_tokens": self.reasoning_tokens});
+            usage["completion_tokens_details"] = details;
+        }
+        usage
     }
 
     /// Returns the object `beamgen` of the whole answer: that of the first search, with the costs

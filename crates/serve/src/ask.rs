@@ -47,6 +47,8 @@ pub(crate) struct Ask {
     pub parallel_calls: bool,
     pub events: bool,
     pub tree: bool,
+    /// Whether the answer of a chat has the thoughts of its chains.
+    pub has_reasoning: bool,
     /// The settings that the request changes: the key of each, and the name of the field that
     /// changes it.
     pub given: Vec<(String, String)>,
@@ -91,6 +93,7 @@ impl Ask {
             parallel_calls: true,
             events: false,
             tree: false,
+            has_reasoning: true,
             given: Vec::new(),
             ignored: Vec::new(),
             notes: Vec::new(),
@@ -161,6 +164,8 @@ impl Ask {
             }
             if let Some(most) = fields.count(key)? {
                 self.settings.generator.max_chain_tokens = most;
+                // Both fields limit thought and answer together.
+                self.settings.generator.thinking.shares_limit = true;
                 self.given
                     .push(("max_chain_tokens".to_owned(), key.to_owned()));
             }
@@ -341,13 +346,14 @@ impl Ask {
         let searches = if self.is_search() { 1 } else { self.n };
         let searches = searches * self.problems.len().max(1);
         let chains = settings.search.sampled_chains().saturating_mul(searches);
-        let tokens = chains.saturating_mul(settings.generator.max_chain_tokens);
+        let tokens = chains.saturating_mul(settings.generator.most_tokens());
         if tokens <= app.limits.tokens {
             return Ok(());
         }
         let reason = format!(
             "{chains} chains of {} tokens exceed the limit of {} tokens per request: use fewer",
-            settings.generator.max_chain_tokens, app.limits.tokens
+            settings.generator.most_tokens(),
+            app.limits.tokens
         );
         // The client can change only a field of the request, so the error names one, even if the
         // preset set the number that is too large.

@@ -38,7 +38,7 @@ impl Events {
             }
             Progress::StepPaused { node, step } => to.push(step_event(*node, step)),
             Progress::StepClosed { node, step } => {
-                self.tokens += step.tokens.len();
+                self.tokens += step.sampled_tokens();
                 to.push(step_event(*node, step));
             }
             Progress::StepScored {

@@ -116,14 +116,22 @@ pub(crate) const FIELDS: &[Row] = &[
     only("documents", is_empty, "use beamgen.context"),
     only("prompt_embeds", is_empty, "send a text"),
     only("chat_template", is_blank, "the model's own is used"),
-    only("chat_template_kwargs", is_empty, LEAVE_OUT),
+    read(
+        "chat_template_kwargs",
+        || json!({"type": ["object", "null"]}),
+    ),
     only("modalities", |v| *v == json!(["text"]), LEAVE_OUT),
     only("audio", |_| false, LEAVE_OUT),
     only("web_search_options", |_| false, LEAVE_OUT),
-    only("reasoning_effort", |_| false, LEAVE_OUT),
-    only("thinking_token_budget", |_| false, LEAVE_OUT),
-    only("include_reasoning", |v| v == true, LEAVE_OUT),
-    only("separate_reasoning", is_false, LEAVE_OUT),
+    read("reasoning_effort", || {
+        described(
+            json!({"type": ["string", "null"]}),
+            "A variable of the chat template. With none, the model does not think.",
+        )
+    }),
+    read("thinking_token_budget", whole_or_off),
+    read("include_reasoning", flag),
+    only("separate_reasoning", |v| v == true, "use include_reasoning"),
     only("verbosity", |v| v == "medium", LEAVE_OUT),
     only("moderation", |_| false, LEAVE_OUT),
     only("functions", is_empty, USE_TOOLS),

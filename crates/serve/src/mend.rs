@@ -85,10 +85,11 @@ impl Answers {
         let written = rounds
             .saturating_mul(search.chains())
             .saturating_add(samples);
-        if written.saturating_mul(generator.max_chain_tokens) > app.limits.tokens {
+        if written.saturating_mul(generator.most_tokens()) > app.limits.tokens {
             let reason = format!(
                 "{written} chains of {} tokens for each answer exceed the limit of {} tokens per request: use fewer",
-                generator.max_chain_tokens, app.limits.tokens
+                generator.most_tokens(),
+                app.limits.tokens
             );
             return Err(fields.wrong("rounds", &reason));
         }

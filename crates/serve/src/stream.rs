@@ -113,7 +113,12 @@ impl AnswerStream {
                 self.push_beginning(choice.index);
             }
             for piece in &choice.pieces {
-                self.push(json!([self.said(&choice, "content", piece)]), None);
+                let key = if piece.is_thought {
+                    "reasoning_content"
+                } else {
+                    "content"
+                };
+                self.push(json!([self.said(&choice, key, piece)]), None);
             }
             if let Some(refusal) = &choice.refusal {
                 let refusal = Piece::new(refusal, Vec::new());
@@ -144,7 +149,13 @@ impl AnswerStream {
     /// Returns the choice of a chunk with a part of an answer. A completion's format has no field
     /// for a refusal, so its text stays empty.
     fn said(&self, choice: &Choice, key: &str, piece: &Piece) -> Value {
-        let (text, tokens) = (piece.text.as_str(), &piece.tokens);
+        let text = piece.text.as_str();
+        // Clients match log-probabilities with the content.
+        let tokens = if piece.is_thought {
+            &[][..]
+        } else {
+            &piece.tokens
+        };
         match self.head.shape {
             Shape::Chat => choice.object("delta", json!({key: text}), tokens, None),
             Shape::Completion if key == "content" => {

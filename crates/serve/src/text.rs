@@ -11,6 +11,8 @@ use crate::ask::{Ask, Shape};
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
     pub text: String,
+    /// Whether the text belongs to the thought before the answer.
+    pub is_thought: bool,
     /// The tokens that begin in the piece, each with its offset in the answer in characters.
     pub tokens: Vec<(usize, TokenLogprobs)>,
     /// The offset in bytes of the piece's text from the first sampled byte; negative in given
@@ -22,6 +24,7 @@ impl Piece {
     pub(crate) fn new(text: &str, tokens: Vec<(usize, TokenLogprobs)>) -> Self {
         Self {
             text: text.to_owned(),
+            is_thought: false,
             tokens,
             begin: 0,
         }
@@ -48,15 +51,16 @@ pub(crate) fn given_steps(result: &ProblemResult, node: NodeId) -> usize {
     given.count()
 }
 
-/// Returns the number of tokens in the steps that come entirely from the request.
+/// Returns the number of sampled tokens in the steps that come entirely from the request.
 pub(crate) fn given_tokens(result: &ProblemResult, node: NodeId) -> usize {
     let path = result.tree.path(node).into_iter();
     let given = path.take(given_steps(result, node));
-    given.map(|id| result.tree.node(id).tokens.len()).sum()
+    given.map(|id| result.tree.node(id).sampled_tokens()).sum()
 }
 
-/// Returns the steps of a chain, without the beginning that the request gave as a message. If there
-/// is no such beginning and no stop text, white space at both ends is removed.
+/// Returns the steps of a chain, without the beginning that the request gave as a message. In the
+/// answer of a chat, the thought of a step is a piece of its own, without its tags. If there is no
+/// given beginning and no stop text, white space at both ends is removed.
 pub(crate) fn pieces(ask: &Ask, result: &ProblemResult, node: NodeId) -> Vec<Piece> {
     let (tree, path) = (&result.tree, result.tree.path(node));
     let mut begin = -(given_bytes(result, &path) as isize);
@@ -71,18 +75,31 @@ pub(crate) fn pieces(ask: &Ask, result: &ProblemResult, node: NodeId) -> Vec<Pie
             0
         };
         // A chain that ended early may end within the given beginning, even within a character of
-        // it.
-        let text = text.get(given..).unwrap_or_default();
-        pieces.push(Piece {
-            text: text.to_owned(),
-            tokens: Vec::new(),
-            begin: after - text.len() as isize,
-        });
+        // it. A thought comes before the answer, so the pieces are in the order of the text.
+        let thought = tree.node(id).thought;
+        let thought = thought.filter(|_| ask.shape == Shape::Chat);
+        let (open, close) = thought.map_or((0, 0), |t| (t.open, t.bytes - t.close));
+        let spoken = thought.map_or(0, |thought| thought.bytes);
+        for (is_thought, from, to) in [(true, open, close), (false, spoken, text.len())] {
+            let from = from.max(given);
+            let text = text.get(from..to.max(from)).unwrap_or_default();
+            pieces.push(Piece {
+                text: text.to_owned(),
+                is_thought,
+                tokens: Vec::new(),
+                begin: begin + from as isize,
+            });
+        }
         begin = after;
     }
+    let (mut thoughts, mut answer): (Vec<_>, Vec<_>) =
+        pieces.into_iter().partition(|piece| piece.is_thought);
+    trim(&mut thoughts);
     if !has_prefix && ask.settings.generator.stop.is_empty() {
-        trim(&mut pieces);
+        trim(&mut answer);
     }
+    let mut pieces = thoughts;
+    pieces.append(&mut answer);
     pieces.retain(|piece| !piece.text.is_empty());
     place(&mut pieces, tree.token_logprobs(node));
     pieces

@@ -26,6 +26,7 @@ impl Ask {
         self.read_logprobs(fields)?;
         self.read_bias(fields)?;
         self.read_format(fields)?;
+        self.read_thinking(fields)?;
         self.read_tools(app, fields)
     }
 
@@ -59,6 +60,28 @@ impl Ask {
             self.settings.generator.include_stop = include;
             self.note("stop", "stop");
         }
+        Ok(())
+    }
+
+    fn read_thinking(&mut self, fields: &mut Fields) -> Result<(), Refusal> {
+        let generator = &mut self.settings.generator;
+        generator
+            .chat_template_kwargs
+            .extend(fields.object("chat_template_kwargs")?);
+        let effort = fields.text("reasoning_effort")?;
+        if effort.as_deref() == Some("none") {
+            generator.thinking.budget = Some(0);
+        } else if let Some(effort) = effort {
+            let name = "reasoning_effort".to_owned();
+            generator.chat_template_kwargs.insert(name, effort.into());
+        }
+        if !fields.is_off("thinking_token_budget")
+            && let Some(budget) = fields.count("thinking_token_budget")?
+        {
+            generator.thinking.budget = Some(budget);
+            self.note("thinking.budget", "thinking_token_budget");
+        }
+        self.has_reasoning = fields.maybe_flag("include_reasoning")?.unwrap_or(true);
         Ok(())
     }
 

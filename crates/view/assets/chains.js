@@ -325,5 +325,5 @@ function grouped(number) {
 
 /** A step's text for one line. */
 function oneLine(node) {
-  return node.text.trim().replace(/\s+/g, " ") || "(no text)";
+  return thoughtNote(node) + parts(node).text.trim().replace(/\s+/g, " ") || "(no text)";
 }

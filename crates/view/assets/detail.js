@@ -77,8 +77,17 @@ class Detail {
   }
 
   step(node) {
-    const text = el("span", "full", node.text.trim() || "(no text)");
-    return el("li", this.chains.chosen.has(node.id) ? "chosen" : "", scoreChip(scoreOf(node)), text, labelMark(node));
+    return el("li", this.chains.chosen.has(node.id) ? "chosen" : "", scoreChip(scoreOf(node)), ...this.said(node), labelMark(node));
+  }
+
+  /** The text of a step, its thought folded. */
+  said(node) {
+    const { thought, text } = parts(node);
+    const spokenText = el("span", "full", text.trim() || (thought === null ? "(no text)" : ""));
+    if (thought === null) return [spokenText];
+    const summary = el("summary", null, `Thought of ${node.thought.tokens || "some"} tokens`);
+    const forced = node.thought.forced ? el("span", "why", "closed at its limit") : null;
+    return [el("details", "thought", summary, forced, el("span", "full", thought.trim())), spokenText];
   }
 
   /** The other steps that were sampled at this place, the best first. */
@@ -119,7 +128,7 @@ class Detail {
         const cell = el("div", "cell");
         if (path[at]) {
           cell.append(spoken(`${name}, step ${at + 1}: `), scoreChip(scoreOf(path[at])));
-          cell.append(el("span", "full", path[at].text.trim() || "(no text)"));
+          cell.append(...this.said(path[at]));
           const label = labelMark(path[at]);
           if (label) cell.append(label);
         } else {

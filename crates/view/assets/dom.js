@@ -17,6 +17,24 @@ function visible(text) {
   return text.replace(/\r\n/g, "\n").replace(acts, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
+/** The thought at the beginning of a step's text, without its tags, and the text after it. */
+function parts(node) {
+  if (!node.thought) return { thought: null, text: node.text };
+  const { bytes, open = 0, close = 0 } = node.thought;
+  // The places are in bytes of UTF-8.
+  const all = new TextEncoder().encode(node.text);
+  const read = (from, to) => new TextDecoder().decode(all.slice(from, to));
+  return { thought: read(open, bytes - close), text: read(bytes) };
+}
+
+/** The words of a thought as a note, `""` without one. */
+function thoughtNote(node) {
+  const { thought } = parts(node);
+  if (thought === null) return "";
+  const words = thought.trim().split(/\s+/).filter(Boolean).length;
+  return `(thought: ${words} ${words === 1 ? "word" : "words"}) `;
+}
+
 function button(text, action, className) {
   const element = el("button", className ?? "plain", text);
   element.type = "button";

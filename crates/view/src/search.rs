@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use beamgen_eval::{Record, RunHeader};
-use beamgen_search::{Aggregation, ChainTree, Finish, Pruned, State};
+use beamgen_search::{Aggregation, ChainTree, Finish, Pruned, State, Thought};
 use serde::{Deserialize, Serialize};
 
 /// A function that decides whether the last step of a chain is right, given the problem's text and
@@ -43,6 +43,9 @@ pub struct Step {
     pub parent: Option<u32>,
     /// The text with the boundary that ended the step.
     pub text: String,
+    /// The thought at the beginning of the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thought: Option<Thought>,
     /// The scorer's probability that the step is right; `None` if the step was not scored.
     pub score: Option<f32>,
     /// The score of the unfinished step; only with early rejection, which may ask for one.
@@ -112,6 +115,7 @@ impl Search {
         let steps = tree.nodes().map(|(id, node)| Step {
             parent: node.parent.map(|parent| parent.0),
             text: node.text.clone(),
+            thought: node.thought,
             score: node.score,
             partial_score: node.partial_score,
             judges: node.judges.clone(),
@@ -139,9 +143,13 @@ impl Search {
     }
 
     fn of_chain(record: &Record) -> Self {
-        let step = |parent, text: &str, score, judges, state| Step {
+        let step = |parent, text: String, thought: &str, score, judges, state| Step {
             parent,
-            text: text.to_owned(),
+            text,
+            thought: (!thought.is_empty()).then(|| Thought {
+                bytes: thought.len(),
+                ..Thought::default()
+            }),
             score,
             partial_score: None,
             judges,
@@ -159,11 +167,20 @@ impl Search {
             state,
         };
         // Pages expect a root, which a recorded chain does not have.
-        let mut steps = vec![step(None, "", None, BTreeMap::new(), State::Expanded)];
+        let mut steps = vec![step(
+            None,
+            String::new(),
+            "",
+            None,
+            BTreeMap::new(),
+            State::Expanded,
+        )];
         for (at, recorded) in record.steps.iter().enumerate() {
             let (parent, judges) = (Some(at as u32), recorded.judges.clone());
-            let (text, score) = (&recorded.text, recorded.score);
-            steps.push(step(parent, text, score, judges, State::Expanded));
+            let (thought, score) = (recorded.thought.as_deref(), recorded.score);
+            let thought = thought.unwrap_or_default();
+            let text = [thought, &recorded.text].concat();
+            steps.push(step(parent, text, thought, score, judges, State::Expanded));
         }
         let last = steps.len() - 1;
         let finish = serde_json::from_value::<Finish>(record.finish.as_str().into());
@@ -212,11 +229,13 @@ impl Search {
         chain
     }
 
-    /// Returns a step's text as records have it: without leading line breaks and trailing white
-    /// space.
+    /// Returns a step's text as records have it: without its thought, leading line breaks and
+    /// trailing white space.
     #[must_use]
     pub fn text(&self, id: u32) -> &str {
-        let text = &self.steps[id as usize].text;
+        let step = &self.steps[id as usize];
+        let spoken = step.thought.map_or(0, |thought| thought.bytes);
+        let text = step.text.get(spoken..).unwrap_or_default();
         text.trim_start_matches('\n').trim_end()
     }
 

@@ -15,7 +15,7 @@ def result_html(result: Result) -> str:
     parts = [f"<p>{escape(result.problem)}</p><p><b>{answer}</b>{_score(result.score)}</p>"]
     tree = result.tree
     if tree is None:
-        steps = "".join(f"<li>{escape(step.text)}{_score(step.score)}</li>" for step in result.steps)
+        steps = "".join(f"<li>{_thought(step.thought)}{escape(step.text)}{_score(step.score)}</li>" for step in result.steps)
         return f"<div>{parts[0]}<ol>{steps}</ol></div>"
     chosen = set()
     at: int | None = result.answers[0].node if result.answers else None
@@ -30,7 +30,7 @@ def result_html(result: Result) -> str:
             parts.append(here)
             continue
         node = tree[here]
-        label = f"{escape(node.text.strip())}{_score(node.score)}{_end(node)}"
+        label = f"{_thought(node.thinking)}{escape(node.spoken.strip())}{_score(node.score)}{_end(node)}"
         if node.children:
             opened = " open" if here in chosen else ""
             parts.append(f'<details{opened} style="margin-left:1em"><summary>{label}</summary>')
@@ -39,6 +39,14 @@ def result_html(result: Result) -> str:
         else:
             parts.append(f'<div style="margin-left:2em">{label}</div>')
     return f"<div>{''.join(parts)}</div>"
+
+
+def _thought(thought: str | None) -> str:
+    """Returns a thought, folded."""
+    if thought is None:
+        return ""
+    words = len(thought.split())
+    return f"<details><summary><i>a thought of {words} words</i></summary>{escape(thought.strip())}</details>"
 
 
 def _score(score: float | None) -> str:

@@ -18,6 +18,8 @@ class Step:
     text: str
     score: float | None
     """The scorer's probability that the step is right."""
+    thought: str | None = optional(None)
+    """The text of the step's thought, without its tags; ``text`` is what follows it."""
     judges: dict[str, float | None] | None = optional(None)
     """The score of each judge by name, if there are several; ``None`` if the judge abstained."""
     quantiles: list[float] | None = optional(None)
@@ -74,6 +76,8 @@ class Ledger:
     prompt_tokens: int
     generated_tokens: int
     """The number of sampled tokens, discarded ones included."""
+    thought_tokens: int = optional(0)
+    """The number of sampled tokens that belong to thoughts."""
     scored_tokens: int
     reused_tokens: int
     forward_passes: int
@@ -118,6 +122,9 @@ class Node:
     stream: int
     tokens: list[int]
     text: str
+    thought: dict[str, int] | None = optional(None)
+    """The thought at the beginning of ``text``: ``bytes``, ``open`` and ``close`` (those of its tags), ``tokens``, and
+    ``forced``, the number of the last of these tokens, which closed the thought at its limit."""
     logprob: float
     score: float | None
     partial_score: float | None = optional(None)
@@ -134,6 +141,20 @@ class Node:
     state: str
     """``expanded``, ``finished``, ``pruned`` or ``duplicate``."""
     finish: str | None = optional(None)
+
+    @property
+    def thinking(self) -> str | None:
+        """The text of the step's thought without its tags; ``None`` if the step has none."""
+        if self.thought is None:
+            return None
+        end = self.thought["bytes"] - self.thought.get("close", 0)
+        return self.text.encode()[self.thought.get("open", 0) : end].decode(errors="replace")
+
+    @property
+    def spoken(self) -> str:
+        """The text of the step after its thought."""
+        begin = 0 if self.thought is None else self.thought["bytes"]
+        return self.text.encode()[begin:].decode(errors="replace")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -53,6 +53,8 @@ class _Search(TypedDict, total=False):
     """Sample among the likeliest tokens that have total probability P; 1 among all tokens."""
     min_p: float | None
     """Sample among tokens at least P times as likely as the likeliest token; 0 among all tokens."""
+    thinking_budget: int | None
+    """Most tokens of a thought before the answer; 0: no thought."""
     settings: Mapping[str, Any] | None
     """Any other key by its name in the TOML file: ``{"search.mcts.exploration": 2}``, or tables within tables."""
 

@@ -139,7 +139,7 @@ pub(super) fn plan(
 /// Returns the assumed length of the longest chain in tokens, and a number of spare tokens. The
 /// spare tokens are needed because pages are allocated whole, and a fork copies the last page.
 pub(crate) fn longest_chain(config: &Config) -> (usize, usize) {
-    let longest = config.generator.max_chain_tokens + PROMPT;
+    let longest = config.generator.most_tokens() + PROMPT;
     (longest, 2 * config.engine.page_size)
 }
 

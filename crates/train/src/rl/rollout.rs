@@ -203,6 +203,14 @@ impl Plan {
             if let Some(error) = &result.error {
                 return Err(Error::Rollout(format!("{}: {error}", result.problem.id)));
             }
+            let mut thoughts = result.tree.nodes().filter_map(|(_, node)| node.thought);
+            if thoughts.any(|thought| thought.forced > 0) {
+                return Err(Error::Rollout(format!(
+                    "{}: a thought was closed at its limit, by tokens that nobody sampled and nothing can be learnt from: \
+                     raise max_chain_tokens",
+                    result.problem.id
+                )));
+            }
             let values = self.values(&result);
             // Completions of steps give values; only the group's own chains are learnt from.
             let chains = result.finished.iter();
