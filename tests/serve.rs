@@ -388,7 +388,7 @@ fn a_checker_that_was_given_up_is_told_at_the_end() {
     let (code, said) = server.end();
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.contains(r#"the program "exit 3" failed"#) && said.contains("exit status: 3"),
+        said.contains(r#""exit 3" failed"#) && said.contains("exit status: 3"),
         "{said}"
     );
 }

@@ -57,7 +57,7 @@ stage rl "$beamgen" train rl --from sft --problems data/label.jsonl --held-out-p
   --updates "$UPDATES" --train "top=$TOP,lora=16" --learning-rate 7e-4 --max-chain-tokens 120 --max-step-tokens 40 --max-steps 6 --samples 2 --evaluate-every "$UPDATES" \
   $(goes_on rl/work/state.safetensors)
 
-rows rl 1
+rows after-rl 1
 
 # The published rows lie next to the games.
-stage table "$python" "$here/table.py" "$(dirname "$games")/game24_published.json" test $([ "$MORE" = 1 ] && echo more) rl
+stage table "$python" "$here/table.py" "$(dirname "$games")/game24_published.json" test $([ "$MORE" = 1 ] && echo more) after-rl

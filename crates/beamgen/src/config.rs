@@ -155,7 +155,11 @@ impl ModelsConfig {
             .into_iter()
             .flatten()
             .chain(judges);
-        let mut tokenizers = [&self.tokenizer, &self.prm_tokenizer].into_iter().flatten();
+        let own = self.judges.iter().map(|judge| &judge.tokenizer);
+        let mut tokenizers = [&self.tokenizer, &self.prm_tokenizer]
+            .into_iter()
+            .chain(own)
+            .flatten();
         self.names_servers()
             || named.any(|name| !crate::source::is_here(name))
             || tokenizers.any(|name| !name.exists())
@@ -352,7 +356,7 @@ impl Config {
         // A judge that lacks a format, reference, tokenizer or server must not inherit the scorer's.
         models.prm_format.clone_from(&judge.format);
         models.prm_reference.clone_from(&judge.reference);
-        models.prm_tokenizer = None;
+        models.prm_tokenizer = judge.tokenizer.clone();
         models.prm_server.clone_from(&judge.server);
         models.judges.clear();
         config

@@ -21,6 +21,10 @@ pub struct JudgeConfig {
     /// The format of the reward model, in one of the forms of `models.prm_format`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
+    /// Another model whose tokenizer and chat template the judge has, in one of the forms of
+    /// `models.prm_tokenizer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<PathBuf>,
     /// The reference model, if the reward model is an implicit one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<PathBuf>,

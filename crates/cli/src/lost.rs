@@ -13,13 +13,13 @@ pub(crate) fn tell_of(solver: &Solver) {
     output::notes(solver.notes());
 }
 
-/// Prints a line for each program of a checker or verifier with missing verdicts, and a line for each that was stopped.
+/// Prints a line for each checker or verifier with missing verdicts, and a line for each that was stopped.
 pub(crate) fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
     for (name, lost) in checkers {
         let name = printable::line(name);
         if lost.verdicts > 0 || lost.noise > 0 {
             output::note(format_args!(
-                "beamgen: the program {name:?}: {} missing ({}, {}); invalid lines: {}",
+                "beamgen: {name:?}: {} missing ({}, {}); invalid lines: {}",
                 counted(lost.verdicts, "verdict", "verdicts"),
                 counted(lost.crashes, "exit of its process", "exits of its process"),
                 counted(lost.timeouts, "timeout", "timeouts"),
@@ -29,7 +29,7 @@ pub(crate) fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
         if let Some(reason) = lost.given_up {
             let reason = printable::line(&reason);
             output::note(format_args!(
-                "beamgen: the program {name:?} failed and is not used any more: {reason}"
+                "beamgen: {name:?} failed and is not used any more: {reason}"
             ));
         }
     }

@@ -183,7 +183,10 @@ impl Prompts {
         check_text(&self.text_limit(), problem, system)?;
         let mut text = self.text(&self.template, problem, system)?;
         self.turn_off(&mut text, problem, system)?;
-        let (mut progress, thought) = self.thinking.after(&text);
+        let (mut progress, thought) = match self.off {
+            Some(_) => (Progress::start(), None),
+            None => self.thinking.after(&text),
+        };
         // A chat template writes special tokens itself, so the tokenizer must not add them again.
         let special = !self.template.is_present();
         let mut tokens = self.encode(&text, special)?;

@@ -98,17 +98,38 @@ impl Search {
             Some(tree) => Self::of_tree(record, tree, aggregation),
             None => Self::of_chain(record),
         };
-        for id in 0..search.steps.len() as u32 {
-            // An empty step (the end of the text) is neither right nor wrong.
-            if !search.is_empty_step(id) {
-                let chain = search.chain(id);
-                let texts: Vec<&str> = chain.iter().map(|&id| search.text(id)).collect();
-                // The check gets the chain from its first step, since a step may be wrong only
-                // because of an earlier one.
-                search.steps[id as usize].label = check(&record.problem, &texts);
-            }
+        for (id, label) in search.checked(&record.problem, check) {
+            search.steps[id as usize].label = label;
         }
         search
+    }
+
+    /// Returns the verdict of `check` on each step that has a text; an empty step (the end of the
+    /// text) is neither right nor wrong. The check gets the chain from its first step, since a step
+    /// may be wrong only because of an earlier one.
+    fn checked(&self, problem: &str, check: Check<'_>) -> Vec<(u32, Option<bool>)> {
+        let mut children = vec![Vec::new(); self.steps.len()];
+        let mut todo = Vec::new();
+        for (id, step) in (0..).zip(&self.steps) {
+            match step.parent {
+                Some(parent) => children[parent as usize].push(id),
+                None => todo.push((id, 0)),
+            }
+        }
+        // Depth first, with the texts above the step: collecting them anew for each step would cost
+        // the square of the length of a chain.
+        let (mut texts, mut found) = (Vec::new(), Vec::new());
+        while let Some((id, above)) = todo.pop() {
+            texts.truncate(above);
+            let has_parent = self.steps[id as usize].parent.is_some();
+            if has_parent && !self.is_empty_step(id) {
+                texts.push(self.text(id));
+                found.push((id, check(problem, &texts)));
+            }
+            let below = children[id as usize].iter();
+            todo.extend(below.map(|&child| (child, texts.len())));
+        }
+        found
     }
 
     fn of_tree(record: &Record, tree: &ChainTree, aggregation: Aggregation) -> Self {

@@ -116,6 +116,13 @@ impl Settings {
             };
             alphas.insert(name.clone(), alpha);
         }
+        // One name that ends with another fits the same modules, and only one alpha can hold.
+        let ends = |long: &str, short: &str| long.ends_with(&format!(".{short}"));
+        for name in alphas.keys() {
+            if alphas.keys().any(|other| ends(name, other)) {
+                return refuse("alpha_pattern", &Value::from(name.as_str()));
+            }
+        }
         Ok(Self {
             alpha,
             alphas,
@@ -293,6 +300,10 @@ mod tests {
             ("trainable_token_indices", serde_json::json!([1])),
             ("of_a_later_version", Value::from(2)),
             ("alpha_pattern", serde_json::json!({"^model.*q_proj": 3})),
+            (
+                "alpha_pattern",
+                serde_json::json!({"q_proj": 3, "self_attn.q_proj": 4}),
+            ),
         ] {
             let error = refused(&[(field, value)], None);
             assert!(error.contains(ADAPTER) && error.contains(field), "{error}");

@@ -22,6 +22,7 @@ mod routes;
 mod seeds;
 mod stopping;
 mod streams;
+mod thinking;
 mod tools;
 mod trainers;
 mod verifiers;
