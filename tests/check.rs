@@ -276,10 +276,7 @@ fn a_program_changes_nothing_in_a_search_unless_it_fails_steps() {
         said == Some(&Value::Null) || (*after_fail && said.is_none())
     };
     assert!(nodes.iter().all(abstains));
-    assert!(
-        stderr.contains(r#""exit 3" failed"#),
-        "{stderr}"
-    );
+    assert!(stderr.contains(r#""exit 3" failed"#), "{stderr}");
     // It passes all steps, some time later.
     let passes = r#"sed -u 's/^{"id":\([0-9]*\).*/{"id":\1,"verdict":"pass"}/'"#;
     let (nodes, passed, stderr) = with(passes);

@@ -327,7 +327,7 @@ mod tests {
             (models.tokenizer, models.prm_tokenizer),
             (None, Some("models/u".into()))
         );
-        assert_eq!(models.generator, Some("models/g".into()));
+        assert_eq!(models.generator, Some("models/h".into()));
     }
 
     #[test]
@@ -335,8 +335,8 @@ mod tests {
         for (from, to, words) in [
             ("[pair]", "[pairs]", ":2: unknown field `pairs`"),
             ("summary", "sumary", ":4: unknown field `sumary`"),
-            ("boundaries", "boundary_", ":14: unknown field `boundary_`"),
-            ("n = 8", "n = \"8\"", ":12: invalid type: string"),
+            ("boundaries", "boundary_", ":16: unknown field `boundary_`"),
+            ("n = 8", "n = \"8\"", ":14: invalid type: string"),
             ("prm = \"models/p\"", "", ":1: a pair needs models.prm"),
             (
                 "generator = \"models/g\"",

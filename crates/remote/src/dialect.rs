@@ -1,7 +1,7 @@
 //! The requests and answers of each engine. Each engine has a file, and an entry in `DIALECTS`.
 
 mod llama_cpp;
-mod openai;
+pub(crate) mod openai;
 mod sglang;
 pub(crate) mod vllm;
 
@@ -60,7 +60,7 @@ impl Ask {
 }
 
 /// Returns the size limit of an answer with the logits of label tokens, in bytes.
-fn most_bytes_of_labels(ids: &[u32], labels: &[u32]) -> usize {
+fn most_bytes_of_labels(ids: &[u32], labels: &[Label]) -> usize {
     labels.len() * BYTES_OF_TOKEN + ids.len() * BYTES_OF_PROMPT_TOKEN
 }
 
@@ -110,6 +110,21 @@ pub(crate) struct About {
     pub context: Option<usize>,
 }
 
+/// A token whose logit after a step is a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub id: u32,
+    /// The text of the token, by which engines that exchange text name it.
+    pub text: String,
+}
+
+impl Label {
+    /// Returns the ids of labels.
+    pub(crate) fn ids(labels: &[Self]) -> Vec<u32> {
+        labels.iter().map(|label| label.id).collect()
+    }
+}
+
 /// The form of an engine's requests and answers.
 pub(crate) trait Dialect: Debug + Send + Sync {
     /// Returns the name of the engine in settings.
@@ -148,17 +163,12 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     ) -> Result<Generated, String>;
 
     /// Makes the request for the logits of `labels` after `ids`. All logits may be off by the same
-    /// amount.
-    fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
+    /// amount. `text` is the text of `ids` for an engine that exchanges text, and empty for others.
+    fn label_logits(&self, model: &str, ids: &[u32], text: &str, labels: &[Label]) -> Call;
 
     /// Whether the engine reports the [`alternatives`](Ask::alternatives) of a token.
     fn has_alternatives(&self) -> bool {
         false
-    }
-
-    /// Whether the engine can report the logits of chosen tokens.
-    fn has_label_logits(&self) -> bool {
-        true
     }
 
     /// Reads the logits of `labels`, in the order of `labels`.
@@ -166,7 +176,7 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// # Errors
     /// A label is missing, or a value is invalid. A missing logit is not replaced: any replacement
     /// would give a wrong score.
-    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String>;
+    fn labels(&self, answer: Reply<'_>, labels: &[Label]) -> Result<(Vec<f64>, Usage), String>;
 
     /// Makes the request to tokenise a text without special tokens.
     fn tokenize(&self, model: &str, text: &str) -> Call {
@@ -226,7 +236,13 @@ mod tests {
     /// Reads the logits of the labels 7 and 8 from an engine's answer.
     fn labels(engine: &str, answer: &str) -> Result<Vec<f64>, String> {
         let answer = Reply::parse(answer.as_bytes()).unwrap();
-        let read = named(engine).unwrap().labels(answer, &[7, 8]);
+        let label = |id, text: &str| Label {
+            id,
+            text: text.to_owned(),
+        };
+        let read = named(engine)
+            .unwrap()
+            .labels(answer, &[label(7, "a"), label(8, "b.")]);
         read.map(|(logits, _)| logits)
     }
 
@@ -253,6 +269,26 @@ mod tests {
             "llama.cpp",
             &format!(r#"{{"completion_probabilities": [{{"top_probs": {top}}}]}}"#),
         )
+    }
+
+    #[test]
+    fn an_endpoint_names_labels_by_their_text() {
+        let answer = |top: &str| {
+            let answer = format!(r#"{{"choices": [{{"logprobs": {{"top_logprobs": [{top}]}}}}]}}"#);
+            labels("openai", &answer)
+        };
+        assert_eq!(
+            answer(r#"{"b.": -2, "a": -0.5, "c": -3}"#),
+            Ok(vec![-0.5, -2.0])
+        );
+        let missing = answer(r#"{"a": -0.5}"#).unwrap_err();
+        assert!(missing.contains(r#"label "b.""#), "{missing}");
+        assert!(
+            answer(r#"{"a": 5, "b.": -1}"#)
+                .unwrap_err()
+                .contains("log-probability")
+        );
+        assert!(labels("openai", "{}").is_err());
     }
 
     #[test]

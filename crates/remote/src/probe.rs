@@ -180,7 +180,7 @@ pub(crate) async fn scorer(
         .map_err(|error| connection.unfit(error.to_string()))?;
     let mut routes = vec![route];
     // The way in which the server was started decides which route works.
-    if routes[0] == Route::Classify {
+    if matches!(routes[0], Route::Classify) {
         routes.push(Route::Steps);
     }
     let mut first = None;

@@ -1,6 +1,8 @@
 //! The routes by which a server's reward model is asked for scores. The format of the reward model
 //! decides which route is used.
 
+use std::sync::Arc;
+
 use beamgen_engine::Tokenizer;
 use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
 use serde::Deserialize;
@@ -8,7 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _};
 use serde_json::json;
 
 use crate::client::Call;
-use crate::dialect::{Dialect, Usage, vllm};
+use crate::dialect::openai::text_of;
+use crate::dialect::{Dialect, Label, Usage, vllm};
 use crate::reply::{Few, Reply};
 
 /// The most classes that a reward model may have.
@@ -30,12 +33,20 @@ impl<'de> Deserialize<'de> for Row {
     }
 }
 
+/// The tokens whose logits after a step are the verdict.
+#[derive(Debug, Clone)]
+pub(crate) struct Labels {
+    labels: Vec<Label>,
+    /// The tokenizer, for engines that exchange text.
+    tokenizer: Arc<Tokenizer>,
+}
+
 /// The route by which a server returns scores.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Route {
     /// The server returns the logits of these tokens after a step. Any server of a generator can do
     /// that.
-    Labels(Vec<u32>),
+    Labels(Labels),
     /// The server classifies the chain up to a step (vLLM with `--runner pooling`, task
     /// `classify`). It has the prefix in its cache, so it reads only the new step.
     Classify,
@@ -52,16 +63,12 @@ impl Route {
     /// The engine cannot serve such a reward model; the message names an alternative.
     pub(crate) fn of(
         spec: &PrmSpec,
-        tokenizer: &Tokenizer,
+        tokenizer: &Arc<Tokenizer>,
         dialect: &dyn Dialect,
     ) -> Result<Self, String> {
         const LOCAL: &str = "run it in this process instead of on a server";
         let engine = dialect.name();
         match (&spec.head, &spec.normaliser) {
-            (HeadSpec::Tokens(_), _) if !dialect.has_label_logits() => Err(format!(
-                "{}: an endpoint with only OpenAI's routes gives no logits of label tokens: use vLLM, SGLang or llama.cpp, or {LOCAL}",
-                spec.name
-            )),
             (HeadSpec::Tokens(_), _) => {
                 let ids = spec
                     .label_ids(tokenizer, tokenizer.checkpoint())
@@ -73,7 +80,16 @@ impl Route {
                          normalised ones: {LOCAL}",
                         spec.name
                     )),
-                    _ => Ok(Self::Labels(ids)),
+                    _ => {
+                        let labels = ids.into_iter().map(|id| Label {
+                            id,
+                            text: String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned(),
+                        });
+                        Ok(Self::Labels(Labels {
+                            labels: labels.collect(),
+                            tokenizer: Arc::clone(tokenizer),
+                        }))
+                    }
                 }
             }
             (HeadSpec::LogRatio(_), _) => Err(format!(
@@ -107,7 +123,14 @@ impl Route {
     /// steps.
     pub(crate) fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
         let (path, most) = match self {
-            Self::Labels(labels) => return dialect.label_logits(model, ids, labels),
+            Self::Labels(Labels { labels, tokenizer }) => {
+                let text = if dialect.is_text() {
+                    text_of(ids, tokenizer)
+                } else {
+                    String::new()
+                };
+                return dialect.label_logits(model, ids, &text, labels);
+            }
             Self::Classify => ("/classify", BYTES_OF_ROW),
             // A server with a wrong step tag returns a row for each token. The limit allows such an
             // answer, so that the error can name the tag.
@@ -126,7 +149,7 @@ impl Route {
     ) -> Result<(Vec<f32>, Usage), String> {
         match self {
             Self::Labels(labels) => {
-                let (logits, usage) = dialect.labels(answer, labels)?;
+                let (logits, usage) = dialect.labels(answer, &labels.labels)?;
                 let score = normaliser.probability(&logits);
                 Ok((
                     vec![score.ok_or("label logits that are not finite")?],

@@ -528,3 +528,71 @@ fn long_thoughts_wait_for_memory_and_stay_the_same() {
         assert!(summary.ledger.peak_kv_bytes > 0);
     }
 }
+
+/// Every strategy, alone and among others, in ample and in tight memory.
+#[test]
+fn every_strategy_searches_over_thoughts() {
+    let generator = |pages: usize| {
+        let mut config = crate::runs::settings();
+        config.thinking = ThinkingConfig {
+            open: Some("?".into()),
+            close: Some("abcabc".into()),
+            budget: Some(300),
+            message: "..".into(),
+            answer_reserve: 60,
+            ..ThinkingConfig::default()
+        };
+        LmGenerator::new(
+            tiny::engine(&tiny::model(800), pages),
+            tiny::tokenizer(),
+            config,
+        )
+        .unwrap()
+    };
+    let mut forced = 0;
+    for &strategy in StrategyKind::ALL {
+        let search = |in_flight, budget_tokens| SearchConfig {
+            strategy,
+            budget_tokens,
+            ..beam(4, 2, in_flight)
+        };
+        let chains = |pages: usize, search: &SearchConfig, given: Vec<Problem>| {
+            let (results, _) = solve(&mut generator(pages), search, given);
+            let chains = results.iter().flat_map(|result| {
+                assert_eq!(result.error, None, "{strategy}");
+                let spent = result.ledger.generated_tokens;
+                let most = result
+                    .tree
+                    .nodes()
+                    .map(|(_, node)| node.sampled_tokens() as u64);
+                assert!(most.sum::<u64>() <= spent, "{strategy}");
+                assert!(search.budget_tokens == 0 || spent as usize <= search.budget_tokens);
+                let chains = result.finished.iter();
+                chains.map(|chain| {
+                    let node = chain.node;
+                    (
+                        result.tree.text(node),
+                        chain.finish,
+                        chain.score,
+                        result.tree.thought_tokens(node),
+                    )
+                })
+            });
+            chains.collect::<Vec<_>>()
+        };
+        let together = chains(4000, &search(3, 0), problems(3));
+        forced += together.iter().filter(|chain| chain.3 == 300).count();
+        let alone: Vec<_> = problems(3)
+            .into_iter()
+            .flat_map(|problem| chains(4000, &search(1, 0), vec![problem]))
+            .collect();
+        assert_eq!(together, alone, "{strategy}");
+        assert_eq!(
+            together,
+            chains(110, &search(3, 0), problems(3)),
+            "{strategy}"
+        );
+        chains(4000, &search(3, 500), problems(3));
+    }
+    assert!(forced > 10, "{forced}");
+}

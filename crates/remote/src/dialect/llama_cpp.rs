@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    About, Ask, BYTES_OF_PROMPT_TOKEN, Dialect, End, Generated, Usage, most_bytes_of_labels,
+    About, Ask, BYTES_OF_PROMPT_TOKEN, Dialect, End, Generated, Label, Usage, most_bytes_of_labels,
 };
 use crate::client::Call;
 use crate::reply::{Reply, logprob, probability};
@@ -131,8 +131,8 @@ impl Dialect for LlamaCpp {
         })
     }
 
-    fn label_logits(&self, _model: &str, ids: &[u32], labels: &[u32]) -> Call {
-        let bias: Vec<_> = labels.iter().map(|label| json!([label, BIAS])).collect();
+    fn label_logits(&self, _model: &str, ids: &[u32], _: &str, labels: &[Label]) -> Call {
+        let bias: Vec<_> = labels.iter().map(|label| json!([label.id, BIAS])).collect();
         Call::post(
             COMPLETION,
             json!({
@@ -151,12 +151,12 @@ impl Dialect for LlamaCpp {
         )
     }
 
-    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
+    fn labels(&self, answer: Reply<'_>, labels: &[Label]) -> Result<(Vec<f64>, Usage), String> {
         let field = "completion_probabilities.0.top_probs";
         let found = answer.list::<Likely>(field, labels.len())?;
         let logits = labels
             .iter()
-            .map(|label| {
+            .map(|Label { id: label, .. }| {
                 let entry = found.iter().find(|entry| entry.id == *label);
                 let entry =
                     entry.ok_or_else(|| format!("without a probability of label token {label}"))?;

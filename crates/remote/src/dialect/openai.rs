@@ -6,18 +6,25 @@
 //! Only `OpenAI`'s own fields are sent, since some servers refuse other fields and most ignore
 //! them.
 
+use std::collections::BTreeMap;
+
 use beamgen_engine::Tokenizer;
 use serde_json::json;
 
-use super::{About, Ask, BYTES_OF_TOKEN, Dialect, End, Generated, Usage};
+use super::{
+    About, Ask, BYTES_OF_TOKEN, Dialect, End, Generated, Label, Usage, most_bytes_of_labels,
+};
 use crate::client::Call;
-use crate::reply::{Reply, logprob};
+use crate::reply::{Reply, check_logprob, logprob};
 use crate::stream::Until;
 
 #[derive(Debug)]
 pub(crate) struct OpenAi;
 
 const COMPLETIONS: &str = "/v1/completions";
+/// The number of likeliest tokens that are asked for, to find labels among them: the most that
+/// endpoints give.
+const LIKELIEST: usize = 20;
 /// The fields in which servers report the length of their context.
 const CONTEXT: [&str; 5] = [
     "max_model_len",
@@ -120,17 +127,34 @@ impl Dialect for OpenAi {
         })
     }
 
-    fn has_label_logits(&self) -> bool {
-        false
+    /// Asks for the likeliest next tokens, among which the labels have to be.
+    fn label_logits(&self, model: &str, ids: &[u32], text: &str, labels: &[Label]) -> Call {
+        let body = json!({
+            "model": model,
+            "prompt": text,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "logprobs": LIKELIEST,
+            "n": 1,
+            "stream": false,
+        });
+        let most = LIKELIEST * BYTES_OF_TOKEN + most_bytes_of_labels(ids, labels);
+        Call::post(COMPLETIONS, body, most)
     }
 
-    /// Never called, since [`has_label_logits`](Self::has_label_logits) returns false.
-    fn label_logits(&self, model: &str, _ids: &[u32], _labels: &[u32]) -> Call {
-        Call::post(COMPLETIONS, json!({"model": model}), 0)
-    }
-
-    fn labels(&self, _: Reply<'_>, _: &[u32]) -> Result<(Vec<f64>, Usage), String> {
-        Err("no logits of labels".into())
+    fn labels(&self, answer: Reply<'_>, labels: &[Label]) -> Result<(Vec<f64>, Usage), String> {
+        let field = "choices.0.logprobs.top_logprobs";
+        let likeliest: Vec<BTreeMap<String, f64>> = answer.list(field, 1)?;
+        let likeliest = likeliest.first().ok_or("without `top_logprobs`")?;
+        let logits = labels.iter().map(|label| {
+            let text = &label.text;
+            let logprob = likeliest.get(text).copied().ok_or_else(|| {
+                format!("label {text:?} is not among the {LIKELIEST} likeliest tokens, so it has no log-probability")
+            })?;
+            check_logprob(format_args!("{field}.0.{text}"), logprob)?;
+            Ok(logprob)
+        });
+        Ok((logits.collect::<Result<_, String>>()?, Usage::default()))
     }
 
     /// Requests one token after the text. `OpenAI` has no route for tokenising, but each answer
@@ -146,7 +170,7 @@ impl Dialect for OpenAi {
 }
 
 /// Returns the text of tokens, without tokens and spaces that the server's tokenizer adds itself.
-fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
+pub(crate) fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
     let added = tokenizer.encode("", true).unwrap_or_default();
     let ids = match ids.first() {
         Some(first) if added.first() == Some(first) => &ids[1..],

@@ -5,7 +5,8 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::{
-    About, Ask, Dialect, End, Generated, Usage, checked, listed, milliseconds, most_bytes_of_labels,
+    About, Ask, Dialect, End, Generated, Label, Usage, checked, listed, milliseconds,
+    most_bytes_of_labels,
 };
 use crate::client::Call;
 use crate::error::one_line;
@@ -95,7 +96,7 @@ impl Dialect for SgLang {
         })
     }
 
-    fn label_logits(&self, _model: &str, ids: &[u32], labels: &[u32]) -> Call {
+    fn label_logits(&self, _model: &str, ids: &[u32], _: &str, labels: &[Label]) -> Call {
         Call::post(
             GENERATE,
             json!({
@@ -103,20 +104,20 @@ impl Dialect for SgLang {
                 "sampling_params": {"max_new_tokens": 1, "temperature": 0.0},
                 "return_logprob": true,
                 "logprob_start_len": -1,
-                "token_ids_logprob": labels,
+                "token_ids_logprob": Label::ids(labels),
                 "stream": false,
             }),
             most_bytes_of_labels(ids, labels),
         )
     }
 
-    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
+    fn labels(&self, answer: Reply<'_>, labels: &[Label]) -> Result<(Vec<f64>, Usage), String> {
         let field = "meta_info.output_token_ids_logprobs.0";
         // The server sends null for a log-probability of minus infinity.
         let found = answer.list::<Pair<Option<f64>, u32>>(field, labels.len())?;
         let logits = labels
             .iter()
-            .map(|label| {
+            .map(|Label { id: label, .. }| {
                 let entry = found.iter().find(|entry| entry.1 == Some(*label));
                 let logprob = entry.and_then(|entry| entry.0);
                 let logprob = logprob

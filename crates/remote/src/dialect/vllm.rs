@@ -7,7 +7,8 @@ use beamgen_engine::Tokenizer;
 use serde_json::json;
 
 use super::{
-    About, Ask, Dialect, End, Generated, Usage, checked, listed, milliseconds, most_bytes_of_labels,
+    About, Ask, Dialect, End, Generated, Label, Usage, checked, listed, milliseconds,
+    most_bytes_of_labels,
 };
 use crate::client::Call;
 use crate::reply::{Reply, check_logprob, logprob};
@@ -84,7 +85,7 @@ impl Dialect for Vllm {
         true
     }
 
-    fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call {
+    fn label_logits(&self, model: &str, ids: &[u32], _: &str, labels: &[Label]) -> Call {
         Call::post(
             COMPLETIONS,
             json!({
@@ -97,7 +98,7 @@ impl Dialect for Vllm {
                 "min_p": 0.0,
                 "repetition_penalty": 1.0,
                 "logprobs": 0,
-                "logprob_token_ids": labels,
+                "logprob_token_ids": Label::ids(labels),
                 "return_tokens_as_token_ids": true,
                 "n": 1,
                 "stream": false,
@@ -106,8 +107,8 @@ impl Dialect for Vllm {
         )
     }
 
-    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
-        let logits = labels.iter().map(|label| {
+    fn labels(&self, answer: Reply<'_>, labels: &[Label]) -> Result<(Vec<f64>, Usage), String> {
+        let logits = labels.iter().map(|Label { id: label, .. }| {
             let field = format!("choices.0.logprobs.top_logprobs.0.token_id:{label}");
             let logprob = answer.at(&field)?.ok_or_else(|| {
                 format!("without a log-probability of label token {label}: vLLM 0.26 or newer is needed (`logprob_token_ids`)")

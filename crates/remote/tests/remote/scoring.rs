@@ -342,6 +342,53 @@ fn what_no_server_does_exactly_is_refused_with_what_does() {
     );
 }
 
+/// An endpoint with only OpenAI's completions names the likeliest tokens by their text.
+#[test]
+fn an_endpoint_of_text_gives_the_same_label_scores() {
+    let name = "math-shepherd-mistral-7b-prm";
+    let served = Served::load(name);
+    let tokenizer = Tokenizer::load(&*folder(name)).unwrap();
+    let server = Fake::start(move |seen| {
+        if seen.path != "/v1/completions" {
+            let models = json!({"data": [{"id": "prm", "max_model_len": 512}]});
+            return Reply::Json(200, models);
+        }
+        let ids = tokenizer
+            .encode(seen.body["prompt"].as_str().unwrap(), true)
+            .unwrap();
+        let row = &served.rows(&ids, &[ids.len() - 1], Output::Logits)[0];
+        let sum: f64 = row.iter().map(|x| f64::from(*x).exp()).sum();
+        // The fixture's vocabulary is small, so all tokens are listed.
+        let top = (0..tokenizer.len() as u32).map(|id| {
+            let text = String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned();
+            (text, json!(f64::from(row[id as usize]) - sum.ln()))
+        });
+        let top: serde_json::Map<String, Value> = top.collect();
+        Reply::Json(
+            200,
+            json!({"choices": [{"logprobs": {"top_logprobs": [top]}}]}),
+        )
+    });
+    let mut servers = servers([server.url()]);
+    servers.engine = Some("openai".into());
+    let remote = Remote::new().unwrap();
+    let tokenizer = Arc::new(Tokenizer::load(&*folder(name)).unwrap());
+    let connection = remote.connect("prm", &servers).unwrap();
+    let (mut prm, _) = remote.scorer(connection, tokenizer, &spec(name)).unwrap();
+    let chains = expected(name);
+    let found = grow(&mut prm, name, &chains);
+    let exact = Fake::start({
+        let served = Served::load(name);
+        move |seen| served.reply(seen)
+    });
+    let mut other = scorer(&remote, &exact, name).unwrap();
+    let wanted = grow(&mut other, name, &chains);
+    for (found, wanted) in found.iter().flatten().zip(wanted.iter().flatten()) {
+        assert!((found - wanted).abs() < 1e-5, "{found} {wanted}");
+    }
+    assert_eq!(found.len(), wanted.len());
+}
+
 /// A server with another step tag returns rows for other tokens, which must be an error. So must a
 /// missing label, which must not count as 0.
 #[test]
