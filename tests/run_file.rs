@@ -78,6 +78,9 @@ impl Seen {
             }
             self.objects("node", &line["tree"]);
             let nodes = line["tree"].as_array().into_iter().flatten();
+            for thought in nodes.clone().filter_map(|node| node.get("thought")) {
+                self.object("thought", thought);
+            }
             for pruned in nodes.filter_map(|node| node.get("pruned")) {
                 self.object("pruned", pruned);
             }
@@ -100,7 +103,34 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     place.write("twins.jsonl", twins.stdout);
     let guess = "generator.answer_markers=[\":\"]";
     let early = "--stop-when-verified";
-    let runs: [&[&str]; 15] = [
+    let thinks = [
+        "generator.thinking.open=.",
+        "generator.thinking.close=\"\\n\"",
+        "generator.thinking.message=\"\"",
+        "generator.thinking.answer_reserve=30",
+        "generator.thinking.budget=4",
+    ];
+    let thinks = thinks.map(|key| ["--set", key]).concat();
+    // The prompt has to end with the opening tag.
+    let told = problem.replace('?', ".");
+    place.write("told.jsonl", json!({"problem": told}).to_string());
+    let thinks = [
+        &[
+            "told.jsonl",
+            "--tree",
+            "--strategy",
+            "single",
+            "--scorer",
+            "none",
+        ],
+        &thinks[..],
+    ]
+    .concat();
+    // A thought that the chain opens itself.
+    let opens = [&thinks[..], &["--set", "generator.thinking.open=Mia"]].concat();
+    let runs: [&[&str]; 17] = [
+        &thinks,
+        &opens,
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "4", "--tree", "--rollouts", "2", "-n", "4"],

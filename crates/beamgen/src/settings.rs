@@ -270,7 +270,7 @@ pub static SETTINGS: &[Setting] = table! {
     /// 8192 for a generator whose chat template names tags of thoughts, such as `<think>`. A thought
     /// that reaches the limit is closed, and the answer follows. 0 uses the template's own switch
     /// or, without one, an empty thought.
-    "thinking_budget" "" "TOKENS" Count "" "0.." "generator.thinking.budget" Request Sampling Always;
+    "thinking_budget" "" "TOKENS" Count "" "0.." "generator.thinking.budget" Request Sampling Long;
     /// Generator, which writes steps
     ///
     /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] on the Hugging Face hub,

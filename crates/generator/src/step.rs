@@ -295,7 +295,7 @@ impl Step {
         }
     }
 
-    /// Returns the state of a step whose thought goes on after a token. `room` is the number of
+    /// Returns the state of a step whose thought continues after a token. `room` is the number of
     /// further tokens that the chain may have, thought and answer together.
     fn think(&self, seen: usize, room: usize, settings: &WritingPlan) -> Verdict {
         if let Some(Shown { end, stops }) = self.shown(settings, seen) {

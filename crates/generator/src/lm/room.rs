@@ -78,7 +78,7 @@ impl LmGenerator {
             .sum()
     }
 
-    /// Gives running chains memory for their next pass, the oldest first. A chain that cannot go on
+    /// Gives running chains memory for their next pass, the oldest first. A chain that cannot continue
     /// even without all others ends for want of memory.
     pub(super) fn grant(&mut self, closed: &mut Vec<StepOutput>) {
         self.reserve(self.count_reserved());

@@ -83,7 +83,7 @@ mod tests {
             ("so \\boxed{\n12 or 13\n", "\u{2026}\\boxed{\n12 or 13\n"),
             (
                 "x\n<think>\nIs it 12? </thi",
-                "<think>ink>\nIs it 12? </thi",
+                "<think>x\n<think>\nIs it 12? </thi",
             ),
         ] {
             assert_eq!(unsettled(text, &markers), kept, "{text:?}");
