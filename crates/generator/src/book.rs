@@ -159,15 +159,20 @@ impl<C> Chain<C> {
         let (progress, room) = (step.progress, self.room());
         let left = step.plan.token_limit.saturating_sub(step.sampled_tokens());
         let spoken = self.plan.config.longest_step() - step.spoken_tokens();
-        if progress.phase == Phase::Thought {
-            return self.plan.thinking.room(progress, room.min(left));
-        }
         let pause = match step.plan.mode {
+            DecodeMode::PauseAtOnce if step.tokens.is_empty() => 1,
             DecodeMode::PauseAfter(tokens) if tokens > step.spoken_tokens() => {
                 tokens - step.spoken_tokens()
             }
             _ => usize::MAX,
         };
+        if progress.phase == Phase::Thought {
+            let thought = self.plan.thinking.room(progress, room.min(left));
+            return match step.plan.mode {
+                DecodeMode::PauseAtOnce => thought.min(pause),
+                _ => thought,
+            };
+        }
         spoken.min(pause).min(left).min(room)
     }
 

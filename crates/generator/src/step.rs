@@ -288,7 +288,12 @@ impl Step {
         if let Some(limit) = limit {
             return Verdict::Closed(self.cut_at(limit));
         }
-        if spoken > 0 && self.plan.mode == DecodeMode::PauseAfter(spoken) {
+        let pauses = match self.plan.mode {
+            DecodeMode::PauseAtOnce => self.tokens.len() == 1,
+            DecodeMode::PauseAfter(tokens) => spoken == tokens,
+            DecodeMode::Sample | DecodeMode::Greedy => false,
+        };
+        if pauses {
             Verdict::Paused
         } else {
             Verdict::GoesOn
@@ -312,6 +317,9 @@ impl Step {
             let end = whole_characters(&self.bytes);
             let end = end.min(thinking.before_tag(self.progress, &self.bytes));
             return Verdict::Closed(closed_at(end, None, Border::Length));
+        }
+        if self.plan.mode == DecodeMode::PauseAtOnce && self.tokens.len() == 1 {
+            return Verdict::Paused;
         }
         Verdict::GoesOn
     }

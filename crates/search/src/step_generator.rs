@@ -72,7 +72,7 @@ impl Chain {
             DecodeMode::Greedy => 0,
             // A text has no tokens at which a step could pause, so a step is always written to its
             // end.
-            DecodeMode::Sample | DecodeMode::PauseAfter(_) => {
+            DecodeMode::Sample | DecodeMode::PauseAfter(_) | DecodeMode::PauseAtOnce => {
                 child_stream(plan.stream ^ self.seed, 0)
             }
         };

@@ -111,9 +111,11 @@ pub enum DecodeMode {
     /// Sampled, to the end of the step.
     #[default]
     Sample,
-    /// Sampled, and paused after this number of tokens unless the step ended before. The tokens are
-    /// the same as without a pause.
+    /// Sampled, and paused after this number of tokens unless the step ended before; the tokens of
+    /// a thought do not count. The tokens are the same as without a pause.
     PauseAfter(usize),
+    /// Sampled, and paused after the first token, also in a thought.
+    PauseAtOnce,
     /// The likeliest token each time, to the end of the step.
     Greedy,
 }

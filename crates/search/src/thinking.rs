@@ -181,6 +181,11 @@ pub struct Thought {
 }
 
 impl Thought {
+    /// Returns the number of tokens that were sampled.
+    pub fn sampled(self) -> usize {
+        self.tokens.saturating_sub(self.forced)
+    }
+
     /// Returns the text of the thought in a step, without its tags.
     pub fn text(self, step: &str) -> &str {
         step.get(self.open..self.bytes.saturating_sub(self.close))

@@ -377,9 +377,7 @@ impl ChainTree {
     /// Returns the number of sampled tokens in the thought of the chain.
     pub fn thought_tokens(&self, id: NodeId) -> usize {
         let thoughts = self.chain(id).filter_map(|node| node.thought);
-        thoughts
-            .map(|thought| thought.tokens - thought.forced.min(thought.tokens))
-            .sum()
+        thoughts.map(Thought::sampled).sum()
     }
 
     /// Returns the sum of the log-probabilities (natural logarithm) of the chain's tokens.

@@ -51,21 +51,18 @@ impl ActiveProblem {
     pub(super) fn charge_step(&mut self, node: NodeId, step: &StepOutput, cx: &Context<'_, '_>) {
         let known = self.tree.node(node);
         let above = known.parent.unwrap_or(ChainTree::ROOT);
-        let (billed, begins) = (known.sampled_tokens(), known.thought.is_none());
+        let (billed, charged) = (known.sampled_tokens(), known.thought.unwrap_or_default());
         self.charge_after(above, billed, step.sampled().saturating_sub(billed), cx);
-        // A thought ends before the step may pause.
-        if begins && let Some(thought) = step.thought {
+        if let Some(thought) = step.thought {
+            let forced = thought.forced - charged.forced;
+            let sampled = thought.sampled() - charged.sampled();
             let before = self.bill.prompt_tokens + self.tree.token_count(above);
-            let read = cx
-                .models
-                .generator
-                .flops(before + thought.tokens, thought.forced, 0);
-            self.charge_flops(read);
-            self.bill.ledger.prompt_tokens += thought.forced as u64;
-            self.bill.forced += thought.forced as u64;
-            let sampled = thought.tokens.saturating_sub(thought.forced) as u64;
-            self.bill.ledger.thought_tokens += sampled;
-            self.bill.thought += sampled;
+            let end = before + thought.tokens;
+            self.charge_flops(cx.models.generator.flops(end, forced, 0));
+            self.bill.ledger.prompt_tokens += forced as u64;
+            self.bill.forced += forced as u64;
+            self.bill.ledger.thought_tokens += sampled as u64;
+            self.bill.thought += sampled as u64;
         }
     }
 

@@ -179,7 +179,7 @@ impl Strategy for DeepConf {
         // A node is expanded once, so all chains have to begin now. The chains after the warm-up
         // pause after their first token, which costs little, until the threshold is known.
         let mode = if self.warmup < self.n {
-            DecodeMode::PauseAfter(1)
+            DecodeMode::PauseAtOnce
         } else {
             DecodeMode::Sample
         };

@@ -225,8 +225,13 @@ impl Played {
             return;
         };
         let node = self.tree.node_mut(id);
-        match mode {
-            DecodeMode::PauseAfter(tokens) if tokens < step.tokens => {
+        let pause = match mode {
+            DecodeMode::PauseAfter(tokens) => Some(tokens),
+            DecodeMode::PauseAtOnce => Some(1),
+            DecodeMode::Sample | DecodeMode::Greedy => None,
+        };
+        match pause {
+            Some(tokens) if tokens < step.tokens => {
                 node.tokens = vec![1; tokens];
                 node.text = "so far".to_owned();
                 node.state = State::Paused;

@@ -353,8 +353,7 @@ impl Generator for ScriptedGenerator<'_> {
             let tokens = growing.passes;
             let whole = tokens >= growing.said.tokens;
             let over_budget = !whole && tokens >= growing.plan.token_limit;
-            let paused =
-                !whole && !over_budget && growing.plan.mode == DecodeMode::PauseAfter(tokens);
+            let paused = !whole && !over_budget && pauses_at(growing.plan.mode) == Some(tokens);
             if !whole && !over_budget && !paused {
                 chain.growing = Some(growing);
                 continue;
@@ -663,4 +662,12 @@ pub(crate) fn random_score(problem: &Problem, before: &str, step: &str) -> f32 {
         ..Problem::default()
     };
     (text.key() % 1000) as f32 / 1000.0
+}
+
+fn pauses_at(mode: DecodeMode) -> Option<usize> {
+    match mode {
+        DecodeMode::PauseAfter(tokens) => Some(tokens),
+        DecodeMode::PauseAtOnce => Some(1),
+        DecodeMode::Sample | DecodeMode::Greedy => None,
+    }
 }
