@@ -7,7 +7,7 @@ source "$here/../stages.sh"
 games=$(realpath "$1") gguf=$(realpath "$2")
 mkdir -p "$3"; cd "$3"
 if [ "${QUICK:-}" = 1 ]; then
-  : "${TRACES:=1000 600}" "${LABEL:=60}" "${LIMIT:=20}" "${SEEDS:=1}" "${UPDATES:=2}" "${MORE:=0}"
+  : "${TRACES:=1000 600}" "${LABEL:=40}" "${LIMIT:=20}" "${SEEDS:=1}" "${UPDATES:=2}" "${MORE:=0}"
 fi
 : "${TRACES:=6000 10000}" "${TOP:=12}" "${LABEL:=400}" "${CHAINS:=8}" "${ROLLOUTS:=4}" "${EPOCHS:=2}" "${UPDATES:=14}" "${TEMPERATURE:=0.7}"
 : "${LIMIT:=100}" "${SEEDS:=3}" "${MORE:=1}"

@@ -114,7 +114,9 @@ impl Version {
             compared == Some(answer::Verdict::Same)
         };
         Self {
-            steps: steps().map(|node| node.text.trim().to_owned()).collect(),
+            steps: steps()
+                .map(|node| node.spoken().trim().to_owned())
+                .collect(),
             scores: steps().map(|node| node.score).collect(),
             score: tree.chain_score(end, aggregation),
             finished: tree.node(end).is_complete() && answer.is_some(),

@@ -74,9 +74,7 @@ impl Auditor {
     /// is no answer, or if the answer is withheld.
     pub fn result(&mut self, result: &mut ProblemResult) {
         let steps = result.steps();
-        let steps = steps
-            .iter()
-            .map(|node: &&Node| (node.text.as_str(), node.score));
+        let steps = steps.iter().map(|node: &&Node| (node.spoken(), node.score));
         let is_given = result.answer.is_some() && !self.is_off();
         result.unsound = is_given
             .then(|| self.chain(&result.problem.with_context(), steps))

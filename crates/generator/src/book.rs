@@ -284,12 +284,11 @@ impl<C> Chain<C> {
         }
         self.written += written;
         let end = step.close_thought(&closing, replaces, &plans.tokenizer, &self.plan);
-        let step = match end {
-            Some(end) => Some(self.close(id, step, end)),
-            None => {
-                self.state = State::Running(step);
-                None
-            }
+        let step = if let Some(end) = end {
+            Some(self.close(id, step, end))
+        } else {
+            self.state = State::Running(step);
+            None
         };
         Added {
             step,

@@ -181,7 +181,7 @@ impl Prompts {
         let system = self.system.as_deref();
         // Before anything is tokenised: a text of gigabytes would take minutes.
         check_text(&self.text_limit(), problem, system)?;
-        let mut text = self.text(&self.template, problem, system)?;
+        let mut text = text_of(&self.template, problem, system)?;
         self.turn_off(&mut text, problem, system)?;
         let (mut progress, thought) = match self.off {
             Some(_) => (Progress::start(), None),
@@ -277,63 +277,13 @@ impl Prompts {
         let is_open = text.trim_end().ends_with(&tags.open);
         // A switch that changes the prompt is trusted to turn thoughts off.
         let is_switched = match on {
-            Some(on) if !is_closed && !is_open => *text != self.text(on, problem, system)?,
+            Some(on) if !is_closed && !is_open => *text != text_of(on, problem, system)?,
             _ => false,
         };
         if !is_closed && !is_switched {
             text.push_str(&no_thought(tags, text));
         }
         Ok(())
-    }
-
-    /// Writes the prompt as text. The context becomes the template's documents if the template
-    /// takes documents; otherwise it is put before the question.
-    fn text(
-        &self,
-        template: &ChatTemplate,
-        problem: &Problem,
-        system: Option<&str>,
-    ) -> Result<String, GenError> {
-        let refused = |error: beamgen_engine::TemplateError| GenError::Prompt(error.to_string());
-        let (context, tools) = (&problem.context, &problem.tools);
-        let turns = problem.turns.iter().map(|turn| match turn.role {
-            Role::User => Message::user(&turn.content),
-            Role::Assistant => Message::assistant(&turn.content),
-        });
-        let before: Vec<_> = system
-            .map(Message::system)
-            .into_iter()
-            .chain(turns)
-            .collect();
-        let messages = |question| [&before[..], &[Message::user(question)]].concat();
-        if !tools.is_empty() {
-            let bare = messages(&problem.text);
-            let written = template.prompt_with_tools(&bare, tools).map_err(refused)?;
-            if written.is_none() {
-                return Err(GenError::Prompt(
-                    "the model has no chat template that writes `tools`: leave them out, or use a model trained with tools".into(),
-                ));
-            }
-        }
-        if !context.is_empty() {
-            let bare = messages(&problem.text);
-            let written = template.prompt_with_documents(&bare, context, tools);
-            if let Some(text) = written.map_err(refused)? {
-                return Ok(text);
-            }
-        }
-        let question = problem.question();
-        let messages = messages(&question);
-        if !tools.is_empty()
-            && let Some(text) = template
-                .prompt_with_tools(&messages, tools)
-                .map_err(refused)?
-        {
-            return Ok(text);
-        }
-        template
-            .render(&messages, Ending::Generation)
-            .map_err(refused)
     }
 
     fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, GenError> {
@@ -378,4 +328,53 @@ impl Prompts {
         let is_text = at == tokens.len() && written == steps.concat().into_bytes();
         is_text.then_some(given)
     }
+}
+
+/// Writes the prompt as text. The context becomes the template's documents if the template
+/// takes documents; otherwise it is put before the question.
+fn text_of(
+    template: &ChatTemplate,
+    problem: &Problem,
+    system: Option<&str>,
+) -> Result<String, GenError> {
+    let refused = |error: beamgen_engine::TemplateError| GenError::Prompt(error.to_string());
+    let (context, tools) = (&problem.context, &problem.tools);
+    let turns = problem.turns.iter().map(|turn| match turn.role {
+        Role::User => Message::user(&turn.content),
+        Role::Assistant => Message::assistant(&turn.content),
+    });
+    let before: Vec<_> = system
+        .map(Message::system)
+        .into_iter()
+        .chain(turns)
+        .collect();
+    let messages = |question| [&before[..], &[Message::user(question)]].concat();
+    if !tools.is_empty() {
+        let bare = messages(&problem.text);
+        let written = template.prompt_with_tools(&bare, tools).map_err(refused)?;
+        if written.is_none() {
+            return Err(GenError::Prompt(
+                "the model has no chat template that writes `tools`: leave them out, or use a model trained with tools".into(),
+            ));
+        }
+    }
+    if !context.is_empty() {
+        let bare = messages(&problem.text);
+        let written = template.prompt_with_documents(&bare, context, tools);
+        if let Some(text) = written.map_err(refused)? {
+            return Ok(text);
+        }
+    }
+    let question = problem.question();
+    let messages = messages(&question);
+    if !tools.is_empty()
+        && let Some(text) = template
+            .prompt_with_tools(&messages, tools)
+            .map_err(refused)?
+    {
+        return Ok(text);
+    }
+    template
+        .render(&messages, Ending::Generation)
+        .map_err(refused)
 }

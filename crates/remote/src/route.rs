@@ -74,23 +74,21 @@ impl Route {
                     .label_ids(tokenizer, tokenizer.checkpoint())
                     .map_err(|error| error.to_string())?;
                 let ids = ids.unwrap_or_default();
-                match ids[..] {
-                    [_] => Err(format!(
+                if ids.len() == 1 {
+                    return Err(format!(
                         "{}: the probability of a single label needs raw logits, and servers return \
                          normalised ones: {LOCAL}",
                         spec.name
-                    )),
-                    _ => {
-                        let labels = ids.into_iter().map(|id| Label {
-                            id,
-                            text: String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned(),
-                        });
-                        Ok(Self::Labels(Labels {
-                            labels: labels.collect(),
-                            tokenizer: Arc::clone(tokenizer),
-                        }))
-                    }
+                    ));
                 }
+                let labels = ids.into_iter().map(|id| Label {
+                    id,
+                    text: String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned(),
+                });
+                Ok(Self::Labels(Labels {
+                    labels: labels.collect(),
+                    tokenizer: Arc::clone(tokenizer),
+                }))
             }
             (HeadSpec::LogRatio(_), _) => Err(format!(
                 "{}: a log-ratio needs the probabilities of a prompt's tokens, for which servers read the whole \

@@ -154,7 +154,7 @@ fn no_limit_leaves_a_chain_without_an_answer() {
     assert_eq!(result.answer.as_deref(), Some("21"));
     // A budget that has no room for an answer ends the chain as ever.
     let result = searched(&endless, THINKS, &unlimited, |search| {
-        search.budget_tokens = 5
+        search.budget_tokens = 5;
     });
     assert_eq!(result.answer, None);
     assert!(result.ledger.generated_tokens <= 5);

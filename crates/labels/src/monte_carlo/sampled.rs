@@ -198,7 +198,7 @@ impl Sampled {
                 self.kept.insert(node);
             }
             self.by_node.insert(node, prefix);
-            let text = &tree.node(node).text;
+            let text = tree.node(node).spoken();
             self.prefixes.push(Prefix {
                 node,
                 step: text.trim_start_matches('\n').trim_end().to_owned(),

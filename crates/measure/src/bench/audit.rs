@@ -55,7 +55,7 @@ impl Audits {
     pub(super) fn chosen(&self, result: &ProblemResult) -> Audit {
         // Scores are passed too, because an audit may have a lower bound on the score of each step.
         let steps = result.steps().into_iter();
-        let steps = steps.map(|node| (node.text.as_str(), node.score));
+        let steps = steps.map(|node| (node.spoken(), node.score));
         let mut auditor = self.0.borrow_mut();
         Audit::of(
             auditor
@@ -74,7 +74,7 @@ impl Audits {
                 return '-';
             }
             let steps = result.tree.steps(chain.node);
-            let steps = steps.map(|node| (node.text.as_str(), node.score));
+            let steps = steps.map(|node| (node.spoken(), node.score));
             Audit::of(
                 auditor
                     .chain(&result.problem.with_context(), steps)

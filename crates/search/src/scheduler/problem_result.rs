@@ -90,7 +90,7 @@ impl Finder<'_> {
         }
         // A program, a proof or a puzzle need not end in a number. Without a stated answer the last
         // step stands for it.
-        let last = || tree.steps(node).last().map(|step| step.text.trim());
+        let last = || tree.steps(node).last().map(|step| step.spoken().trim());
         let stated = found.filter(|answer| !answer.is_guess);
         stated.or_else(|| last().map(Answer::stated))
     }

@@ -14,7 +14,7 @@ use crate::event::ChainEvent;
 use crate::outcome::{Outcome, OutcomeKind};
 use crate::result::ProblemResult;
 use crate::scorer::BatchId;
-use crate::tree::{ChainTree, NodeId, State};
+use crate::tree::{ChainTree, Node, NodeId, State};
 use crate::verifier::WholeChain;
 
 /// The most results that wait for outcomes. With more of them the run waits for the verifier, so
@@ -37,7 +37,7 @@ pub(super) enum Waits {
 }
 
 fn whole_chain<'a>(tree: &'a ChainTree, end: NodeId, answer: Option<&'a str>) -> WholeChain<'a> {
-    let steps = tree.steps(end).map(|step| step.text.as_str());
+    let steps = tree.steps(end).map(Node::spoken);
     WholeChain {
         steps: steps.collect(),
         answer,

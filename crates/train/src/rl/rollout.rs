@@ -280,7 +280,7 @@ impl Plan {
         let mut steps: Vec<Step> = Vec::with_capacity(nodes.len());
         let mut repeated = 0;
         for (i, node) in nodes.iter().enumerate() {
-            let text = node.text.trim();
+            let text = node.spoken().trim();
             match steps.last_mut() {
                 // A node without text is not a step, but its tokens were sampled. The last step counts them.
                 Some(last) if text.is_empty() => {
@@ -290,7 +290,7 @@ impl Plan {
                 _ => {
                     // Repeated steps are counted because they suggest that the policy pads chains for reward.
                     let earlier = nodes[..i].iter();
-                    repeated += usize::from(earlier.map(|n| n.text.trim()).any(|t| t == text));
+                    repeated += usize::from(earlier.map(|n| n.spoken().trim()).any(|t| t == text));
                     steps.push(Step {
                         tokens: node.tokens.len(),
                         log_prob: f64::from(node.logprob),
@@ -306,7 +306,7 @@ impl Plan {
             last.value = Some(f64::from(u8::from(verdict == Verdict::Same)));
         }
         let is_unsound = verdict == Verdict::Same && {
-            let texts = result.tree.steps(end.node).map(|node| node.text.trim());
+            let texts = result.tree.steps(end.node).map(|node| node.spoken().trim());
             panel
                 .first_fail(&result.problem.with_context(), texts.collect())
                 .is_some()
