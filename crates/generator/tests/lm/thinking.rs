@@ -554,6 +554,11 @@ fn every_strategy_searches_over_thoughts() {
         let search = |in_flight, budget_tokens| SearchConfig {
             strategy,
             budget_tokens,
+            // It rejects by the memory that is there, unless a number is set.
+            speculative_rejection: SpeculativeRejectionConfig {
+                memory_tokens: 1000,
+                ..SpeculativeRejectionConfig::default()
+            },
             ..beam(4, 2, in_flight)
         };
         let chains = |pages: usize, search: &SearchConfig, given: Vec<Problem>| {
