@@ -69,7 +69,8 @@ pub(crate) fn write(
         let kv = size(plan.kv);
         writeln!(out, "  KV caches together up to {kv} (--kv-memory){lends}")?;
     }
-    if let (Some(tokens), Some(generator)) = (thought, plan.models.first()) {
+    let generator = plan.models.iter().find(|model| model.role == "generator");
+    if let (Some(tokens), Some(generator)) = (thought, generator) {
         let kv = size(tokens as u64 * generator.kv_per_token);
         let tokens = grouped(tokens as u64);
         writeln!(

@@ -158,22 +158,22 @@ impl<C> Chain<C> {
         let Some(step) = self.step() else { return 0 };
         let (progress, room) = (step.progress, self.room());
         let left = step.plan.token_limit.saturating_sub(step.sampled_tokens());
-        let spoken = self.plan.config.longest_step() - step.spoken_tokens();
+        let longest = self.plan.config.longest_step();
+        let spoken = longest.saturating_sub(step.spoken_tokens());
+        let thinks = progress.phase == Phase::Thought;
         let pause = match step.plan.mode {
             DecodeMode::PauseAtOnce if step.tokens.is_empty() => 1,
-            DecodeMode::PauseAfter(tokens) if tokens > step.spoken_tokens() => {
+            DecodeMode::PauseAfter(tokens) if !thinks && tokens > step.spoken_tokens() => {
                 tokens - step.spoken_tokens()
             }
             _ => usize::MAX,
         };
-        if progress.phase == Phase::Thought {
-            let thought = self.plan.thinking.room(progress, room.min(left));
-            return match step.plan.mode {
-                DecodeMode::PauseAtOnce => thought.min(pause),
-                _ => thought,
-            };
-        }
-        spoken.min(pause).min(left).min(room)
+        let rest = if thinks {
+            self.plan.thinking.room(progress, room.min(left))
+        } else {
+            spoken.min(left).min(room)
+        };
+        rest.min(pause)
     }
 
     /// Returns the texts that may end the step, or its thought.

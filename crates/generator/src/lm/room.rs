@@ -78,8 +78,8 @@ impl LmGenerator {
             .sum()
     }
 
-    /// Gives running chains memory for their next pass, the oldest first. A chain that cannot continue
-    /// even without all others ends for want of memory.
+    /// Gives running chains memory for their next pass, the oldest first. If memory is too short even
+    /// for the oldest chain alone, the chain ends ([`Finish::NoMemory`]).
     pub(super) fn grant(&mut self, closed: &mut Vec<StepOutput>) {
         self.reserve(self.count_reserved());
         self.waits = false;
@@ -112,6 +112,7 @@ impl LmGenerator {
             if !given && at == 0 {
                 closed.push(self.book.cut(id, Finish::NoMemory));
                 self.end_in_place(id);
+                continue;
             }
             self.waits |= !given;
         }

@@ -46,9 +46,63 @@ pub(crate) fn tokenizer(template: &str) -> Arc<Tokenizer> {
 /// A generator that writes the tokens of a text and, after a thought that was closed at its limit,
 /// those of another text. It uses [`ChainBook`], so the usual rules end its steps.
 pub(crate) struct Writer {
-    pub tokens: Vec<u32>,
-    pub after_thought: Vec<u32>,
+    tokens: Vec<u32>,
+    after_thought: Vec<u32>,
     pub book: ChainBook<Place>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        text: &str,
+        after_thought: &str,
+        template: &str,
+        config: &GeneratorConfig,
+        context: usize,
+    ) -> Self {
+        let tokenizer = tokenizer(template);
+        let tokens = |text| tokenizer.encode(text, false).unwrap();
+        Self {
+            tokens: tokens(text),
+            after_thought: tokens(after_thought),
+            book: ChainBook::new(Plans::new(config, tokenizer, context).unwrap()),
+        }
+    }
+
+    /// Solves one problem under the settings that the writer was made with.
+    pub(crate) fn solve<'a>(
+        &'a mut self,
+        problem: Problem,
+        search: SearchConfig,
+        scorer: Option<&'a mut dyn Scorer>,
+    ) -> ProblemResult {
+        let settings = Settings {
+            search,
+            generator: self.book.plans().defaults.given.clone(),
+        };
+        let models = Models {
+            verifier: None,
+            generator: self,
+            scorer,
+            answers: &MathAnswers,
+            clock: &StoppedClock,
+        };
+        let mut found = None;
+        run(models, settings, [problem], &mut |_| (), &mut |result| {
+            found = Some(result);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let result = found.unwrap();
+        assert_eq!(result.error, None);
+        result
+    }
+}
+
+pub(crate) fn greedy() -> SearchConfig {
+    SearchConfig {
+        strategy: StrategyKind::GREEDY,
+        ..SearchConfig::default()
+    }
 }
 
 /// The number of tokens that a chain has sampled, after the beginning or after its thought was
@@ -132,42 +186,14 @@ fn solved(
     template: &str,
     generator: &GeneratorConfig,
 ) -> (String, Finish, Option<String>) {
-    let tokenizer = tokenizer(template);
-    let mut writer = Writer {
-        tokens: tokenizer.encode(text, false).unwrap(),
-        after_thought: Vec::new(),
-        book: ChainBook::new(Plans::new(generator, tokenizer, 4000).unwrap()),
+    let search = SearchConfig {
+        max_steps: 1000,
+        ..greedy()
     };
-    let settings = Settings {
-        search: SearchConfig {
-            strategy: StrategyKind::GREEDY,
-            max_steps: 1000,
-            ..SearchConfig::default()
-        },
-        generator: generator.clone(),
-    };
-    let models = Models {
-        verifier: None,
-        generator: &mut writer,
-        scorer: None,
-        answers: &MathAnswers,
-        clock: &StoppedClock,
-    };
-    let problem = Problem {
-        id: "1".into(),
-        text: "?".into(),
-        answer: None,
-        ..Problem::default()
-    };
-    let mut found = None;
-    run(models, settings, [problem], &mut |_| (), &mut |result| {
-        let chain = &result.finished[0];
-        let answer = chain.answer.clone().filter(|_| !chain.is_guess);
-        found = Some((result.tree.text(chain.node), chain.finish, answer));
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    found.unwrap()
+    let result = Writer::new(text, "", template, generator, 4000).solve("?".into(), search, None);
+    let chain = &result.finished[0];
+    let answer = chain.answer.clone().filter(|_| !chain.is_guess);
+    (result.tree.text(chain.node), chain.finish, answer)
 }
 
 /// Steps of every length, so that their borders fall everywhere.

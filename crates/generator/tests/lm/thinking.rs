@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use beamgen_eval::MathAnswers;
-use beamgen_generator::{ChainBook, GeneratorConfig, LmGenerator, Plans};
+use beamgen_generator::{GeneratorConfig, LmGenerator, Plans};
 use beamgen_search::*;
 
-use crate::answers::{PLAIN, Writer, tokenizer};
+use crate::answers::{PLAIN, Writer, greedy, tokenizer};
 use crate::runs::{beam, best_of, problems, solve};
 use crate::tiny;
 
@@ -37,43 +37,9 @@ fn searched(
     config: &GeneratorConfig,
     set: impl Fn(&mut SearchConfig),
 ) -> ProblemResult {
-    let tokenizer = tokenizer(template);
-    let mut writer = Writer {
-        tokens: tokenizer.encode(text, false).unwrap(),
-        after_thought: tokenizer.encode(ANSWER, false).unwrap(),
-        book: ChainBook::new(Plans::new(config, tokenizer, 4000).unwrap()),
-    };
-    let mut search = SearchConfig {
-        strategy: StrategyKind::GREEDY,
-        ..SearchConfig::default()
-    };
+    let mut search = greedy();
     set(&mut search);
-    let settings = Settings {
-        search,
-        generator: config.clone(),
-    };
-    let models = Models {
-        verifier: None,
-        generator: &mut writer,
-        scorer: None,
-        answers: &MathAnswers,
-        clock: &StoppedClock,
-    };
-    let mut found = None;
-    run(
-        models,
-        settings,
-        [Problem::from("?")],
-        &mut |_| (),
-        &mut |result| {
-            found = Some(result);
-            ControlFlow::Continue(())
-        },
-    )
-    .unwrap();
-    let result = found.unwrap();
-    assert_eq!(result.error, None);
-    result
+    Writer::new(text, ANSWER, template, config, 4000).solve("?".into(), search, None)
 }
 
 fn text(result: &ProblemResult) -> String {
@@ -303,36 +269,11 @@ fn a_search_reads_the_answer_alone() {
         );
         0.5
     };
-    let tokenizer = tokenizer(THINKS);
     let text = "<think>Hm.</think>\nA.\nIt is \\boxed{21}.\n";
-    let config = thinking(Some(100));
-    let mut writer = Writer {
-        tokens: tokenizer.encode(text, false).unwrap(),
-        after_thought: Vec::new(),
-        book: ChainBook::new(Plans::new(&config, tokenizer, 4000).unwrap()),
-    };
-    let settings = Settings {
-        search: beam(4, 2, 1),
-        generator: config,
-    };
-    let models = Models {
-        verifier: None,
-        generator: &mut writer,
-        scorer: Some(&mut PerStep::new(spoken)),
-        answers: &MathAnswers,
-        clock: &StoppedClock,
-    };
-    run(
-        models,
-        settings,
-        [Problem::from("?")],
-        &mut |_| (),
-        &mut |result| {
-            assert_eq!(result.answer.as_deref(), Some("21"));
-            ControlFlow::Continue(())
-        },
-    )
-    .unwrap();
+    let mut writer = Writer::new(text, "", THINKS, &thinking(Some(100)), 4000);
+    let mut scorer = PerStep::new(spoken);
+    let result = writer.solve("?".into(), beam(4, 2, 1), Some(&mut scorer));
+    assert_eq!(result.answer.as_deref(), Some("21"));
 }
 
 #[test]
@@ -388,46 +329,18 @@ fn given_text_may_end_within_a_thought() {
         ("<think>\nHm.</think>\n\n", "3"),
         ("<thi", "3"),
     ] {
-        let tokenizer = tokenizer(THINKS);
-        let config = thinking(Some(20));
         let rest = if prefix == "<thi" {
             "nk>a</think>\n\\boxed{3}"
         } else {
             "\\boxed{3}.\n"
         };
-        let mut writer = Writer {
-            tokens: tokenizer.encode(rest, false).unwrap(),
-            after_thought: tokenizer.encode(ANSWER, false).unwrap(),
-            book: ChainBook::new(Plans::new(&config, tokenizer, 4000).unwrap()),
-        };
-        let models = Models {
-            verifier: None,
-            generator: &mut writer,
-            scorer: None,
-            answers: &MathAnswers,
-            clock: &StoppedClock,
-        };
-        let search = SearchConfig {
-            strategy: StrategyKind::GREEDY,
-            ..SearchConfig::default()
-        };
-        let settings = Settings {
-            search,
-            generator: config,
-        };
         let problem = Problem {
             prefix: prefix.into(),
             ..Problem::from("?")
         };
-        run(models, settings, [problem], &mut |_| (), &mut |result| {
-            assert_eq!(
-                (result.error.as_deref(), result.answer.as_deref()),
-                (None, Some(answer)),
-                "{prefix:?}"
-            );
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+        let mut writer = Writer::new(rest, ANSWER, THINKS, &thinking(Some(20)), 4000);
+        let result = writer.solve(problem, greedy(), None);
+        assert_eq!(result.answer.as_deref(), Some(answer), "{prefix:?}");
     }
 }
 
@@ -441,14 +354,9 @@ fn a_deadline_leaves_time_for_the_answer() {
             std::time::Duration::from_millis(self.0.get())
         }
     }
-    let tokenizer = tokenizer(THINKS);
     let config = thinking(Some(100_000));
     let endless = format!("<think>\n{}", "Hm. ".repeat(5000));
-    let mut writer = Writer {
-        tokens: tokenizer.encode(&endless, false).unwrap(),
-        after_thought: tokenizer.encode(ANSWER, false).unwrap(),
-        book: ChainBook::new(Plans::new(&config, tokenizer, 100_000).unwrap()),
-    };
+    let mut writer = Writer::new(&endless, ANSWER, THINKS, &config, 100_000);
     let models = Models {
         verifier: None,
         generator: &mut writer,
@@ -456,12 +364,8 @@ fn a_deadline_leaves_time_for_the_answer() {
         answers: &MathAnswers,
         clock: &Ticks(std::cell::Cell::new(0)),
     };
-    let search = SearchConfig {
-        strategy: StrategyKind::GREEDY,
-        ..SearchConfig::default()
-    };
     let settings = Settings {
-        search,
+        search: greedy(),
         generator: config,
     };
     let mut request = Request::new(Problem::from("?"), settings.into());
@@ -487,16 +391,18 @@ fn a_deadline_leaves_time_for_the_answer() {
     .unwrap();
 }
 
-fn long_thoughts(pages: usize) -> LmGenerator {
+/// A generator whose thoughts end at their budget and never before.
+fn long_thoughts(budget: usize, pages: usize) -> LmGenerator {
     let mut config = crate::runs::settings();
     config.thinking = ThinkingConfig {
         open: Some("?".into()),
         close: Some("abcabc".into()),
-        budget: Some(900),
+        budget: Some(budget),
         message: "..".into(),
         answer_reserve: 60,
         ..ThinkingConfig::default()
     };
+    config.logit_bias.insert(tiny::END, -100.0);
     let engine = tiny::engine(&tiny::model(2000), pages);
     LmGenerator::new(engine, tiny::tokenizer(), config).unwrap()
 }
@@ -505,50 +411,60 @@ fn long_thoughts(pages: usize) -> LmGenerator {
 #[test]
 fn long_thoughts_wait_for_memory_and_stay_the_same() {
     let texts = |pages: usize, n: usize, search: &SearchConfig| {
-        let (results, summary) = solve(&mut long_thoughts(pages), search, problems(n));
+        let mut generator = long_thoughts(900, pages);
+        let (results, _) = solve(&mut generator, search, problems(n));
         let chains = results.iter().map(|result| {
             assert_eq!((result.error.as_deref(), result.lost_to_memory), (None, 0));
             let chains = result.finished.iter();
             let chains: Vec<_> = chains
-                .map(|chain| (result.tree.text(chain.node), chain.finish, chain.score))
+                .map(|chain| {
+                    let node = chain.node;
+                    assert_eq!(result.tree.thought_tokens(node), 900);
+                    (result.tree.text(node), chain.finish, chain.score)
+                })
                 .collect();
             chains
         });
-        (chains.collect::<Vec<_>>(), summary)
+        (chains.collect::<Vec<_>>(), generator.tokens_read())
     };
-    // One chain of 900 and some tokens takes about 60 pages of 16 tokens.
+    // One chain of 900 and some tokens takes about 240 pages of 4 tokens.
+    let mut read_again = 0;
     for (n, search, tight) in [
-        (2, best_of(1, 2), 90),
-        (1, best_of(4, 1), 100),
-        (3, beam(4, 2, 3), 100),
+        (2, best_of(1, 2), 365),
+        (2, best_of(1, 2), 290),
+        (1, best_of(4, 1), 400),
+        (3, beam(4, 2, 3), 450),
     ] {
-        let (roomy, _) = texts(4000, n, &search);
-        let (scarce, summary) = texts(tight, n, &search);
+        let (roomy, once) = texts(4000, n, &search);
+        let (scarce, again) = texts(tight, n, &search);
         assert_eq!(roomy, scarce);
-        assert!(summary.ledger.peak_kv_bytes > 0);
+        // A chain waits where it is, or loses its memory and reads its tokens again.
+        read_again += again - once;
     }
+    assert!(read_again > 500, "{read_again}");
+}
+
+/// Memory that is too short even for one thought ends its chain, and the next problem goes well.
+#[test]
+fn a_thought_that_no_memory_can_hold_ends_its_chain() {
+    let mut given = problems(1);
+    given.extend([Problem::from("1=")]);
+    // 20 pages of 4 tokens; the second problem opens no thought.
+    let (results, _) = solve(&mut long_thoughts(900, 20), &best_of(2, 2), given);
+    let ends = |at: usize| {
+        let chains = results[at].finished.iter();
+        chains.filter(|chain| chain.finish == Finish::NoMemory)
+    };
+    assert_eq!(results[0].lost_to_memory, ends(0).count());
+    assert!(ends(0).count() > 0);
+    let spoken = &results[1];
+    assert_eq!((spoken.error.as_deref(), spoken.lost_to_memory), (None, 0));
+    assert_eq!(spoken.finished.len(), 2);
 }
 
 /// Every strategy, alone and among others, in ample and in tight memory.
 #[test]
 fn every_strategy_searches_over_thoughts() {
-    let generator = |pages: usize| {
-        let mut config = crate::runs::settings();
-        config.thinking = ThinkingConfig {
-            open: Some("?".into()),
-            close: Some("abcabc".into()),
-            budget: Some(300),
-            message: "..".into(),
-            answer_reserve: 60,
-            ..ThinkingConfig::default()
-        };
-        LmGenerator::new(
-            tiny::engine(&tiny::model(800), pages),
-            tiny::tokenizer(),
-            config,
-        )
-        .unwrap()
-    };
     let mut forced = 0;
     for &strategy in StrategyKind::ALL {
         let search = |in_flight, budget_tokens| SearchConfig {
@@ -562,7 +478,7 @@ fn every_strategy_searches_over_thoughts() {
             ..beam(4, 2, in_flight)
         };
         let chains = |pages: usize, search: &SearchConfig, given: Vec<Problem>| {
-            let (results, _) = solve(&mut generator(pages), search, given);
+            let (results, _) = solve(&mut long_thoughts(300, pages), search, given);
             let chains = results.iter().flat_map(|result| {
                 assert_eq!(result.error, None, "{strategy}");
                 let spent = result.ledger.generated_tokens;
