@@ -87,7 +87,8 @@ class Detail {
     if (thought === null) return [spokenText];
     const summary = el("summary", null, `Thought of ${node.thought.tokens || "some"} tokens`);
     const forced = node.thought.forced ? el("span", "why", "closed at its limit") : null;
-    return [el("details", "thought", summary, forced, el("span", "full", thought.trim())), spokenText];
+    const folded = el("details", null, summary, forced, el("span", "full", thought.trim()));
+    return [el("div", "full", folded, spokenText)];
   }
 
   /** The other steps that were sampled at this place, the best first. */
