@@ -42,7 +42,7 @@ pub enum Verdict {
     GoesOn,
     /// The step has reached the length at which its plan pauses it.
     Paused,
-    /// The thought has reached its limit: [`Step::close_thought`] has to follow.
+    /// The thought has reached its limit: the words that close it have to follow.
     ThoughtOver,
     /// The step is closed; the value says where and why.
     Closed(Closing),
