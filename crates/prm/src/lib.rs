@@ -40,4 +40,5 @@ pub use segments::ChainWriter;
 pub use spec::{
     Classes, HeadSpec, LayerSpec, LogRatio, Normaliser, PrmSpec, PromptSpec, StepSpec, Tokenise,
 };
+pub use writer::JudgeMessage;
 pub use written::Written;

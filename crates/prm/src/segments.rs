@@ -6,7 +6,7 @@ use beamgen_engine::Tokenizer;
 use beamgen_search::{Finish, ScoreError, StepRef};
 
 use crate::spec::{PrmSpec, Tokenise};
-use crate::writer::{Cut, Fault, WriteError, Writer, fault};
+use crate::writer::{Cut, Fault, JudgeMessage, WriteError, Writer, fault};
 
 /// Writes chains as a [`RewardModel`](crate::RewardModel) of the same spec reads them, without its
 /// weights.
@@ -158,6 +158,15 @@ impl ChainWriter {
             return Err(ScoreError::text_too_long(problem, &[], context));
         }
         Ok(())
+    }
+
+    /// Returns the chat at whose end the last of `steps` is judged.
+    pub(crate) fn chat_messages(
+        &self,
+        problem: &str,
+        steps: &[&str],
+    ) -> Result<Option<Vec<JudgeMessage>>, WriteError> {
+        self.writer.messages(problem, steps)
     }
 
     /// Returns the prompt of a problem as text and as tokens.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use beamgen_engine::{ChatTemplate, Ending, Message, Template, TemplateError, Tokenizer};
 use minijinja::context;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::label::without_label;
@@ -93,6 +94,32 @@ pub(crate) struct Writer {
     /// White space at the end of every step that is written before the next step and before the
     /// question instead.
     moved: String,
+    /// The texts of a chat that no template of a step writes; `None` if the prompt is not a chat.
+    spoken: Option<Spoken>,
+}
+
+/// A message of a chat in which a server judges a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JudgeMessage {
+    /// `system`, `user` or `assistant`.
+    pub role: &'static str,
+    /// The text of the message.
+    pub content: String,
+}
+
+impl JudgeMessage {
+    fn new(role: &'static str, content: impl Into<String>) -> Self {
+        let content = content.into();
+        Self { role, content }
+    }
+}
+
+#[derive(Debug)]
+struct Spoken {
+    system: Option<String>,
+    verdict: String,
+    question: Option<String>,
+    lead: Option<String>,
 }
 
 /// The place where white space between two parts of a chain is cut, which depends on the tokenizer:
@@ -231,6 +258,12 @@ impl Writer {
             question,
             cut,
             moved: String::new(),
+            spoken: spec.prompt.text.is_none().then(|| Spoken {
+                system: spec.prompt.system.clone(),
+                verdict: step.verdict.clone().unwrap_or_default(),
+                question: step.question.clone(),
+                lead: step.lead.clone(),
+            }),
         };
         if let Some(chat) = turns {
             let answer = format!("{}{VERDICT}", step.lead.as_deref().unwrap_or_default());
@@ -389,8 +422,47 @@ impl Writer {
         }
     }
 
-    /// Returns the segment of a step up to the place where its score is read; `index` is from 1.
-    pub(crate) fn step(&self, step: &str, index: usize) -> Result<String, WriteError> {
+    /// Returns the chat at whose end the score of the last of `steps` is read: in the answer to it,
+    /// or where its last message continues if that is the assistant's. `None` if the prompt is not
+    /// a chat.
+    pub(crate) fn messages(
+        &self,
+        problem: &str,
+        steps: &[&str],
+    ) -> Result<Option<Vec<JudgeMessage>>, WriteError> {
+        let Some(spoken) = &self.spoken else {
+            return Ok(None);
+        };
+        let texts = steps.iter().enumerate();
+        let texts = texts.map(|(i, step)| self.step_text(problem.trim(), self.own(step), i + 1));
+        let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
+        let system = spoken.system.as_ref();
+        let mut messages: Vec<JudgeMessage> = system
+            .map(|system| JudgeMessage::new("system", system))
+            .into_iter()
+            .collect();
+        if matches!(self.prompt, Prompt::Turns(_)) {
+            for (i, text) in texts.into_iter().enumerate() {
+                if i > 0 {
+                    let lead = spoken.lead.as_deref().unwrap_or_default();
+                    let answer = format!("{lead}{}", spoken.verdict);
+                    messages.push(JudgeMessage::new("assistant", answer));
+                }
+                messages.push(JudgeMessage::new("user", text));
+            }
+        } else {
+            messages.push(JudgeMessage::new("user", problem));
+            messages.push(JudgeMessage::new("assistant", texts.concat()));
+            let question = spoken.question.iter();
+            messages.extend(question.map(|question| JudgeMessage::new("user", question)));
+        }
+        let lead = spoken.lead.iter();
+        messages.extend(lead.map(|lead| JudgeMessage::new("assistant", lead)));
+        Ok(Some(messages))
+    }
+
+    /// Returns a step's own text, as the templates write it.
+    fn own<'a>(&self, step: &'a str) -> &'a str {
         let mut step = step.trim();
         let untagged = self.tag.as_deref().and_then(|tag| step.strip_suffix(tag));
         // A step that is only the tag keeps it: an empty step has no score.
@@ -400,6 +472,12 @@ impl Writer {
         if self.numbered {
             step = without_label(step);
         }
+        step
+    }
+
+    /// Returns the segment of a step up to the place where its score is read; `index` is from 1.
+    pub(crate) fn step(&self, step: &str, index: usize) -> Result<String, WriteError> {
+        let step = self.own(step);
         let (before, behind) = (&self.before, &self.behind);
         match &self.first {
             Some((lead, tail)) if index == 1 => Ok(format!("{lead}{step}{tail}{behind}")),

@@ -9,6 +9,7 @@ use beamgen_search::{Cause, ScoreError, StepRef, steps_of};
 use crate::error::Error;
 use crate::segments::ChainWriter;
 use crate::spec::PrmSpec;
+use crate::writer::JudgeMessage;
 
 /// A chain as the reward model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +60,21 @@ impl ChainWriter {
     pub fn prompt(&self, problem: &str, context: usize) -> Result<(String, Vec<u32>), ScoreError> {
         self.check_problem(problem, context)?;
         self.open_scored(problem)
+    }
+
+    /// Returns the chat at whose end a server judges the last of `steps`: by its answer, or by the
+    /// continuation of the last message if that is the assistant's. `None` if the format writes its
+    /// prompt itself.
+    ///
+    /// # Errors
+    /// The problem or a step cannot be written.
+    pub fn messages(
+        &self,
+        problem: &str,
+        steps: &[&str],
+    ) -> Result<Option<Vec<JudgeMessage>>, ScoreError> {
+        let messages = self.chat_messages(problem, steps);
+        messages.map_err(|error| ScoreError::Failed(Cause::new(error)))
     }
 
     fn open_scored(&self, problem: &str) -> Result<(String, Vec<u32>), ScoreError> {

@@ -24,7 +24,7 @@ pub(crate) const DIALECTS: &[&dyn Dialect] = &[
 
 /// The size limit of a sampled token in an answer, in bytes. The answer may contain its text
 /// several times, as text and as bytes, its id, its log-probability, and names of fields.
-const BYTES_OF_TOKEN: usize = 4 << 10;
+pub(crate) const BYTES_OF_TOKEN: usize = 4 << 10;
 /// The size limit of a prompt token in an answer, in bytes: some engines return the prompt.
 const BYTES_OF_PROMPT_TOKEN: usize = 64;
 

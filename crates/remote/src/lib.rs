@@ -26,6 +26,7 @@
 #![warn(missing_debug_implementations)]
 
 mod address;
+mod chat;
 mod client;
 mod dialect;
 mod error;

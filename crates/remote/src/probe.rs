@@ -3,12 +3,14 @@
 
 use beamgen_engine::{SamplingParams, Tokenizer};
 use beamgen_prm::{ChainWriter, Normaliser};
+use beamgen_search::ScoreError;
 
+use crate::chat;
 use crate::client::Call;
 use crate::dialect::{Ask, End, Generated};
 use crate::error::{Error, Failure};
 use crate::reply::Reply;
-use crate::route::Route;
+use crate::route::{Asked, Route};
 use crate::servers::{Connection, ServerFacts};
 
 /// A text with several scripts, digits, spaces, line breaks and signs. Tokenizers that agree on
@@ -69,9 +71,14 @@ async fn token_count(connection: &Connection, local: &Tokenizer) -> Result<(), E
         .await
     {
         Ok(counts) => counts,
-        // The text may be longer than the server's context; then the tokenizer cannot be tested.
+        // The text may be longer than the server's context, or the server may have no such route;
+        // then the tokenizer cannot be tested.
         Err(Error::Server {
-            failure: Failure::Status { status: 400, .. },
+            failure:
+                Failure::Status {
+                    status: 400 | 404 | 405,
+                    ..
+                },
             ..
         }) => return Ok(()),
         Err(error) => return Err(error),
@@ -175,13 +182,18 @@ pub(crate) async fn scorer(
     normaliser: &Normaliser,
     route: Route,
 ) -> Result<(Route, ServerFacts), Error> {
-    let written = writer
-        .written("What is 1 + 1?", &["1 + 1 is 2.", "The answer is 2."])
-        .map_err(|error| connection.unfit(error.to_string()))?;
+    let (problem, steps) = ("What is 1 + 1?", ["1 + 1 is 2.", "The answer is 2."]);
+    let refused = |error: ScoreError| connection.unfit(error.to_string());
+    let written = writer.written(problem, &steps).map_err(refused)?;
+    let mut messages = writer.messages(problem, &steps).map_err(refused)?;
     let mut routes = vec![route];
     // The way in which the server was started decides which route works.
-    if matches!(routes[0], Route::Classify) {
-        routes.push(Route::Steps);
+    match &routes[0] {
+        Route::Classify => routes.push(Route::Steps),
+        Route::Labels(labels) if connection.dialect.is_text() && messages.is_some() => {
+            routes.push(Route::Chat(labels.clone()));
+        }
+        _ => {}
     }
     let mut first = None;
     for route in routes {
@@ -190,11 +202,16 @@ pub(crate) async fn scorer(
         let end = written.read_at.last().map_or(0, |read| read + 1);
         let ids = match route {
             Route::Steps => written.tokens.clone(),
-            Route::Labels(_) | Route::Classify => {
+            Route::Labels(_) | Route::Chat(_) | Route::Classify => {
                 [&written.tokens[..end], writer.question()].concat()
             }
         };
-        let call: Call = route.call(connection.dialect, connection.model(), &ids);
+        let messages = match route {
+            Route::Chat(_) => messages.take().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let asked = Asked { ids, messages };
+        let call: Call = route.call(connection.dialect, connection.model(), &asked);
         let rows = written.read_at.len();
         match connection
             .each(&call, |answer: Reply<'_>| {
@@ -202,14 +219,23 @@ pub(crate) async fn scorer(
             })
             .await
         {
-            Ok(_) => {
+            Ok(all) => {
+                if chat::is_continued(&asked.messages) {
+                    let counts = all.iter().map(|(_, usage)| usage.prompt);
+                    continues(connection, asked.ids.len() as u64, counts)?;
+                }
                 let facts = ServerFacts {
                     route: Some(route.name().to_owned()),
                     ..connection.facts()
                 };
                 return Ok((route, facts));
             }
-            Err(error) => first = first.or(Some((route, error))),
+            Err(error) => {
+                // A route that is there and fails says more than one that is missing.
+                if first.is_none() || matches!(route, Route::Chat(_)) && is_missing(&first) {
+                    first = Some((route, error));
+                }
+            }
         }
     }
     Err(match first {
@@ -226,4 +252,43 @@ pub(crate) async fn scorer(
         Some((_, error)) => error,
         None => connection.unfit("it gives no scores"),
     })
+}
+
+/// Whether a server has not the route that was tried.
+fn is_missing(tried: &Option<(Route, Error)>) -> bool {
+    let Some((_, Error::Server { failure, .. })) = tried else {
+        return false;
+    };
+    matches!(
+        failure,
+        Failure::Status {
+            status: 400 | 404 | 405,
+            ..
+        }
+    )
+}
+
+/// Checks that the servers continue the assistant's message instead of beginning an answer to it:
+/// only then do their prompts have the tokens that the chat has here.
+fn continues(
+    connection: &Connection,
+    own: u64,
+    counts: impl IntoIterator<Item = Option<u64>>,
+) -> Result<(), Error> {
+    for count in counts {
+        if count == Some(own) {
+            continue;
+        }
+        let there = match count {
+            Some(count) => format!(
+                "its prompt has {count} tokens, where the chat has {own} here (templates may strip the end of a text)"
+            ),
+            None => "it does not report the number of tokens of its prompt".to_owned(),
+        };
+        return Err(connection.unfit(format!(
+            "it must continue the assistant's message (continue_final_message), but {there}: use a format without \
+             `step.lead`, or a server with /v1/completions",
+        )));
+    }
+    Ok(())
 }

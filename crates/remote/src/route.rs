@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use beamgen_engine::Tokenizer;
-use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
+use beamgen_prm::{HeadSpec, JudgeMessage, Normaliser, PrmSpec};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _};
 use serde_json::json;
 
+use crate::chat;
 use crate::client::Call;
 use crate::dialect::openai::text_of;
 use crate::dialect::{Dialect, Label, Usage, vllm};
@@ -41,12 +42,22 @@ pub(crate) struct Labels {
     tokenizer: Arc<Tokenizer>,
 }
 
+/// A chain up to a step whose score is wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub ids: Vec<u32>,
+    /// The chain as a chat, for [`Route::Chat`]; empty for other routes.
+    pub messages: Vec<JudgeMessage>,
+}
+
 /// The route by which a server returns scores.
 #[derive(Debug, Clone)]
 pub(crate) enum Route {
     /// The server returns the logits of these tokens after a step. Any server of a generator can do
     /// that.
     Labels(Labels),
+    /// The same over `OpenAI`'s chats, for servers that have no other route.
+    Chat(Labels),
     /// The server classifies the chain up to a step (vLLM with `--runner pooling`, task
     /// `classify`). It has the prefix in its cache, so it reads only the new step.
     Classify,
@@ -112,6 +123,7 @@ impl Route {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Labels(_) => "label tokens",
+            Self::Chat(_) => "label tokens of chats",
             Self::Classify => "/classify",
             Self::Steps => "/pooling",
         }
@@ -119,8 +131,14 @@ impl Route {
 
     /// Makes the request for the score of a chain's last step; with [`Route::Steps`], of all its
     /// steps.
-    pub(crate) fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
+    pub(crate) fn call(&self, dialect: &dyn Dialect, model: &str, asked: &Asked) -> Call {
+        let ids = &asked.ids;
         let (path, most) = match self {
+            Self::Chat(labels) => {
+                let template = labels.tokenizer.chat_template().unwrap_or_default();
+                let may_think = template.contains("enable_thinking");
+                return chat::call(model, &asked.messages, may_think);
+            }
             Self::Labels(Labels { labels, tokenizer }) => {
                 let text = if dialect.is_text() {
                     text_of(ids, tokenizer)
@@ -146,8 +164,12 @@ impl Route {
         answer: Reply<'_>,
     ) -> Result<(Vec<f32>, Usage), String> {
         match self {
-            Self::Labels(labels) => {
-                let (logits, usage) = dialect.labels(answer, &labels.labels)?;
+            Self::Labels(labels) | Self::Chat(labels) => {
+                let (logits, usage) = if let Self::Chat(_) = self {
+                    chat::labels(answer, &labels.labels)?
+                } else {
+                    dialect.labels(answer, &labels.labels)?
+                };
                 let score = normaliser.probability(&logits);
                 Ok((
                     vec![score.ok_or("label logits that are not finite")?],

@@ -14,7 +14,7 @@ use beamgen_search::{
 use crate::inbox::Inbox;
 use crate::replicas::CallError;
 use crate::requests::Requests;
-use crate::route::Route;
+use crate::route::{Asked, Route};
 use crate::servers::{Connection, ServerFacts};
 use crate::{Error, Remote, probe};
 
@@ -45,11 +45,20 @@ struct Chain {
     prompt: Arc<str>,
     tokens: Prefix,
     steps: usize,
+    /// The chain's texts for [`Route::Chat`]; `None` for other routes.
+    texts: Option<Texts>,
+}
+
+/// A problem and the steps of a chain.
+#[derive(Debug, Clone)]
+struct Texts {
+    problem: Arc<str>,
+    steps: Vec<Arc<str>>,
 }
 
 /// A request for the scores of one chain.
 struct Wanted {
-    ids: Vec<u32>,
+    asked: Asked,
     /// The number of rows that the answer must have. The last of them are for new steps.
     rows: usize,
     /// The number of rows that are for new steps.
@@ -75,7 +84,7 @@ impl Remote {
         let route = route.map_err(|reason| connection.unfit(reason))?;
         let path = tokenizer.checkpoint().to_owned();
         let writer = ChainWriter::new(spec, Arc::clone(&tokenizer), &path)?;
-        if !writer.question().is_empty() && !matches!(route, Route::Labels(_)) {
+        if !writer.question().is_empty() && !matches!(route, Route::Labels(_) | Route::Chat(_)) {
             let reason = "a question after each step needs a head of label tokens on servers";
             return Err(connection.unfit(format!("{}: {reason}", spec.name)));
         }
@@ -143,6 +152,17 @@ impl RemoteScorer {
             });
         }
         let added = tokens.len();
+        let mut messages = Vec::new();
+        if let Some(texts) = &mut chain.texts {
+            let mut grown = texts.steps.clone();
+            grown.extend(item.steps.iter().map(|step| Arc::from(step.text)));
+            let steps: Vec<&str> = grown.iter().map(|step| &**step).collect();
+            for end in texts.steps.len() + 1..=steps.len() {
+                let written = self.writer.messages(&texts.problem, &steps[..end])?;
+                messages.push(written.unwrap_or_default());
+            }
+            texts.steps = grown;
+        }
         chain.tokens.push(tokens);
         chain.steps += item.steps.len();
         let ids = chain.tokens.tokens(0);
@@ -151,10 +171,14 @@ impl RemoteScorer {
                 rows: chain.steps,
                 new: item.steps.len(),
                 tokens: added,
-                ids,
+                asked: Asked {
+                    ids,
+                    messages: Vec::new(),
+                },
             }],
-            Route::Labels(_) | Route::Classify => {
+            Route::Labels(_) | Route::Chat(_) | Route::Classify => {
                 let mut read = 0;
+                let mut messages = messages.into_iter();
                 marks
                     .iter()
                     .map(|&mark| {
@@ -162,7 +186,10 @@ impl RemoteScorer {
                         read = mark + 1;
                         let question = self.writer.question();
                         Wanted {
-                            ids: [&ids[..before + mark + 1], question].concat(),
+                            asked: Asked {
+                                ids: [&ids[..before + mark + 1], question].concat(),
+                                messages: messages.next().unwrap_or_default(),
+                            },
                             rows: 1,
                             new: 1,
                             tokens: new + question.len(),
@@ -223,7 +250,7 @@ async fn ask(
     scored: &mut Scored,
 ) -> Result<(), ScoreError> {
     let answer = connection
-        .score(session, route, normaliser, &wanted.ids, wanted.rows)
+        .score(session, route, normaliser, &wanted.asked, wanted.rows)
         .await;
     let (scores, usage, retries) = answer.map_err(|error: CallError| {
         if error.lost {
@@ -240,19 +267,20 @@ async fn ask(
     let cached = match (usage.cached, route) {
         (Some(cached), _) => usize::try_from(cached).unwrap_or(usize::MAX),
         (None, Route::Steps) => 0,
-        (None, _) => wanted.ids.len() - wanted.tokens,
+        (None, _) => wanted.asked.ids.len() - wanted.tokens,
     };
-    let cached = cached.min(wanted.ids.len());
+    let cached = cached.min(wanted.asked.ids.len());
     scored.retries += retries;
     scored.reused_tokens += cached;
-    scored.read_tokens += wanted.ids.len() - cached;
+    scored.read_tokens += wanted.asked.ids.len() - cached;
     Ok(())
 }
 
 impl Scorer for RemoteScorer {
     fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError> {
         let context = self.connection.context();
-        let (text, tokens) = self.writer.prompt(&problem.with_context(), context)?;
+        let asked = problem.with_context();
+        let (text, tokens) = self.writer.prompt(&asked, context)?;
         if tokens.len() >= context {
             return Err(ScoreError::TooLong {
                 tokens: tokens.len(),
@@ -266,6 +294,10 @@ impl Scorer for RemoteScorer {
             prompt: text.into(),
             tokens: prefix,
             steps: 0,
+            texts: matches!(*self.route, Route::Chat(_)).then(|| Texts {
+                problem: asked.into(),
+                steps: Vec::new(),
+            }),
         }))
     }
 

@@ -14,7 +14,7 @@ use crate::dialect::{About, Ask, DIALECTS, Dialect, Generated, Usage, named, nam
 use crate::error::{Error, Failure};
 use crate::replicas::{CallError, Replicas, Traffic};
 use crate::reply::Reply;
-use crate::route::Route;
+use crate::route::{Asked, Route};
 
 /// The settings of one or more servers that run the same model.
 #[derive(Debug, Clone)]
@@ -279,17 +279,17 @@ impl Connection {
         session: u64,
         route: &Route,
         normaliser: &Normaliser,
-        ids: &[u32],
+        asked: &Asked,
         rows: usize,
     ) -> Result<(Vec<f32>, Usage, u32), CallError> {
-        let call = route.call(self.dialect, &self.model, ids);
+        let call = route.call(self.dialect, &self.model, asked);
         let ((scores, usage), retries) = self
             .replicas
             .call(session, &call, |answer: Reply<'_>| {
                 route.scores(self.dialect, normaliser, rows, answer)
             })
             .await?;
-        self.note(ids.len(), usage);
+        self.note(asked.ids.len(), usage);
         Ok((scores, usage, retries))
     }
 

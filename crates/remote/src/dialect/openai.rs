@@ -14,17 +14,15 @@ use serde_json::json;
 use super::{
     About, Ask, BYTES_OF_TOKEN, Dialect, End, Generated, Label, Usage, most_bytes_of_labels,
 };
+use crate::chat::{self, LIKELIEST};
 use crate::client::Call;
-use crate::reply::{Reply, check_logprob, logprob};
+use crate::reply::{Reply, logprob};
 use crate::stream::Until;
 
 #[derive(Debug)]
 pub(crate) struct OpenAi;
 
 const COMPLETIONS: &str = "/v1/completions";
-/// The number of likeliest tokens that are asked for, to find labels among them: the most that
-/// endpoints give.
-const LIKELIEST: usize = 20;
 /// The fields in which servers report the length of their context.
 const CONTEXT: [&str; 5] = [
     "max_model_len",
@@ -145,16 +143,10 @@ impl Dialect for OpenAi {
     fn labels(&self, answer: Reply<'_>, labels: &[Label]) -> Result<(Vec<f64>, Usage), String> {
         let field = "choices.0.logprobs.top_logprobs";
         let likeliest: Vec<BTreeMap<String, f64>> = answer.list(field, 1)?;
-        let likeliest = likeliest.first().ok_or("without `top_logprobs`")?;
-        let logits = labels.iter().map(|label| {
-            let text = &label.text;
-            let logprob = likeliest.get(text).copied().ok_or_else(|| {
-                format!("label {text:?} is not among the {LIKELIEST} likeliest tokens, so it has no log-probability")
-            })?;
-            check_logprob(format_args!("{field}.0.{text}"), logprob)?;
-            Ok(logprob)
-        });
-        Ok((logits.collect::<Result<_, String>>()?, Usage::default()))
+        let likeliest = likeliest.into_iter().next();
+        let likeliest = likeliest.ok_or("without `top_logprobs`")?;
+        let likeliest: Vec<_> = likeliest.into_iter().collect();
+        Ok((chat::among(field, &likeliest, labels)?, Usage::default()))
     }
 
     /// Requests one token after the text. `OpenAI` has no route for tokenising, but each answer

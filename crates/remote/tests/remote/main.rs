@@ -4,6 +4,7 @@
 mod tiny;
 
 mod brain;
+mod chats;
 mod fake;
 mod faults;
 mod generating;

@@ -22,30 +22,30 @@ struct Expected {
 }
 
 #[derive(Deserialize)]
-struct Chain {
+pub(crate) struct Chain {
     problem: String,
     steps: Vec<String>,
     scores: Vec<f32>,
 }
 
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/prm");
     PathBuf::from(fixtures).join(name)
 }
 
-fn expected(name: &str) -> Vec<Chain> {
+pub(crate) fn expected(name: &str) -> Vec<Chain> {
     let text = std::fs::read_to_string(folder(name).join("expected.json")).unwrap();
     serde_json::from_str::<Expected>(&text).unwrap().chains
 }
 
-fn spec(name: &str) -> PrmSpec {
+pub(crate) fn spec(name: &str) -> PrmSpec {
     let checkpoint = Checkpoint::from(&folder(name));
     let weights = Weights::load(checkpoint.clone()).unwrap();
     PrmSpec::of(&checkpoint, &weights).unwrap()
 }
 
 /// A server that imitates vLLM with the reward model of a fixture.
-struct Served {
+pub(crate) struct Served {
     engine: Mutex<Engine>,
     weights: Weights,
     tokenizer: Tokenizer,
@@ -54,7 +54,7 @@ struct Served {
 }
 
 impl Served {
-    fn load(name: &str) -> Self {
+    pub(crate) fn load(name: &str) -> Self {
         let checkpoint = Checkpoint::from(&folder(name));
         let config = ModelConfig::load(checkpoint.clone()).unwrap();
         let weights = Weights::load(checkpoint.clone()).unwrap();
@@ -76,7 +76,7 @@ impl Served {
     }
 
     /// Returns the rows at the positions `at`: hidden states or logits, as `output` says.
-    fn rows(&self, ids: &[u32], at: &[usize], output: Output) -> Vec<Vec<f32>> {
+    pub(crate) fn rows(&self, ids: &[u32], at: &[usize], output: Output) -> Vec<Vec<f32>> {
         let mut engine = self.engine.lock().unwrap();
         let seq = engine.create();
         let want = Want::At(at);
@@ -130,7 +130,7 @@ impl Served {
         }
     }
 
-    fn reply(&self, seen: &Seen) -> Reply {
+    pub(crate) fn reply(&self, seen: &Seen) -> Reply {
         let ids = |value: &Value| -> Vec<u32> {
             let ids = value.as_array().unwrap().iter();
             ids.map(|id| id.as_u64().unwrap() as u32).collect()
@@ -201,7 +201,7 @@ fn scorer(remote: &Remote, server: &Fake, name: &str) -> Result<RemoteScorer, St
 
 /// Extends all chains together by one step at a time, each next to a sibling that is released
 /// again.
-fn grow(prm: &mut RemoteScorer, family: &str, chains: &[Chain]) -> Vec<Vec<f32>> {
+pub(crate) fn grow(prm: &mut RemoteScorer, family: &str, chains: &[Chain]) -> Vec<Vec<f32>> {
     let problem = |text: &str| Problem {
         id: "p".into(),
         text: text.into(),
