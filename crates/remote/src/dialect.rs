@@ -1,5 +1,6 @@
 //! The requests and answers of each engine. Each engine has a file, and an entry in `DIALECTS`.
 
+pub(crate) mod chat;
 mod llama_cpp;
 pub(crate) mod openai;
 mod sglang;
@@ -24,7 +25,7 @@ pub(crate) const DIALECTS: &[&dyn Dialect] = &[
 
 /// The size limit of a sampled token in an answer, in bytes. The answer may contain its text
 /// several times, as text and as bytes, its id, its log-probability, and names of fields.
-pub(crate) const BYTES_OF_TOKEN: usize = 4 << 10;
+const BYTES_OF_TOKEN: usize = 4 << 10;
 /// The size limit of a prompt token in an answer, in bytes: some engines return the prompt.
 const BYTES_OF_PROMPT_TOKEN: usize = 64;
 

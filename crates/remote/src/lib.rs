@@ -26,7 +26,6 @@
 #![warn(missing_debug_implementations)]
 
 mod address;
-mod chat;
 mod client;
 mod dialect;
 mod error;

@@ -5,9 +5,8 @@ use beamgen_engine::{SamplingParams, Tokenizer};
 use beamgen_prm::{ChainWriter, Normaliser};
 use beamgen_search::ScoreError;
 
-use crate::chat;
 use crate::client::Call;
-use crate::dialect::{Ask, End, Generated};
+use crate::dialect::{Ask, End, Generated, chat};
 use crate::error::{Error, Failure};
 use crate::reply::Reply;
 use crate::route::{Asked, Route};

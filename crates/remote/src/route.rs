@@ -9,10 +9,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _};
 use serde_json::json;
 
-use crate::chat;
 use crate::client::Call;
 use crate::dialect::openai::text_of;
-use crate::dialect::{Dialect, Label, Usage, vllm};
+use crate::dialect::{Dialect, Label, Usage, chat, vllm};
 use crate::reply::{Few, Reply};
 
 /// The most classes that a reward model may have.

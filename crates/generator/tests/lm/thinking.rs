@@ -403,15 +403,15 @@ fn long_thoughts(budget: usize, pages: usize) -> LmGenerator {
         ..ThinkingConfig::default()
     };
     config.logit_bias.insert(tiny::END, -100.0);
-    let engine = tiny::engine(&tiny::model(2000), pages);
+    let engine = tiny::engine(&tiny::model(2 * budget + 1000), pages);
     LmGenerator::new(engine, tiny::tokenizer(), config).unwrap()
 }
 
 /// Two chains whose thoughts fill memory one and a half times.
 #[test]
 fn long_thoughts_wait_for_memory_and_stay_the_same() {
-    let texts = |pages: usize, n: usize, search: &SearchConfig| {
-        let mut generator = long_thoughts(900, pages);
+    let texts = |budget: usize, pages: usize, n: usize, search: &SearchConfig| {
+        let mut generator = long_thoughts(budget, pages);
         let (results, _) = solve(&mut generator, search, problems(n));
         let chains = results.iter().map(|result| {
             assert_eq!((result.error.as_deref(), result.lost_to_memory), (None, 0));
@@ -419,7 +419,7 @@ fn long_thoughts_wait_for_memory_and_stay_the_same() {
             let chains: Vec<_> = chains
                 .map(|chain| {
                     let node = chain.node;
-                    assert_eq!(result.tree.thought_tokens(node), 900);
+                    assert_eq!(result.tree.thought_tokens(node), budget);
                     (result.tree.text(node), chain.finish, chain.score)
                 })
                 .collect();
@@ -427,16 +427,17 @@ fn long_thoughts_wait_for_memory_and_stay_the_same() {
         });
         (chains.collect::<Vec<_>>(), generator.tokens_read())
     };
-    // One chain of 900 and some tokens takes about 240 pages of 4 tokens.
+    // A page has 4 tokens, so a chain of 900 and some takes about 240, and one of 8,000 about 2,030.
     let mut read_again = 0;
-    for (n, search, tight) in [
-        (2, best_of(1, 2), 365),
-        (2, best_of(1, 2), 290),
-        (1, best_of(4, 1), 400),
-        (3, beam(4, 2, 3), 450),
+    for (budget, n, search, tight) in [
+        (900, 2, best_of(1, 2), 365),
+        (900, 2, best_of(1, 2), 290),
+        (900, 1, best_of(4, 1), 400),
+        (900, 3, beam(4, 2, 3), 450),
+        (8000, 2, best_of(1, 2), 3050),
     ] {
-        let (roomy, once) = texts(4000, n, &search);
-        let (scarce, again) = texts(tight, n, &search);
+        let (roomy, once) = texts(budget, 5000, n, &search);
+        let (scarce, again) = texts(budget, tight, n, &search);
         assert_eq!(roomy, scarce);
         // A chain waits where it is, or loses its memory and reads its tokens again.
         read_again += again - once;

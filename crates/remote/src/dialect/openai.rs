@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use beamgen_engine::Tokenizer;
 use serde_json::json;
 
+use super::chat::{self, LIKELIEST};
 use super::{
     About, Ask, BYTES_OF_TOKEN, Dialect, End, Generated, Label, Usage, most_bytes_of_labels,
 };
-use crate::chat::{self, LIKELIEST};
 use crate::client::Call;
 use crate::reply::{Reply, logprob};
 use crate::stream::Until;

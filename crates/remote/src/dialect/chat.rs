@@ -8,8 +8,8 @@ use beamgen_prm::JudgeMessage;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::{BYTES_OF_TOKEN, Label, Usage};
 use crate::client::Call;
-use crate::dialect::{BYTES_OF_TOKEN, Label, Usage};
 use crate::reply::{Reply, check_logprob};
 
 /// The number of likeliest tokens that are asked for, to find labels among them: the most that
