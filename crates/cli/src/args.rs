@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use beamgen::Aggregation;
 use beamgen::scorer::ScorerKind;
 use beamgen::strategy::StrategyName;
 use beamgen_labels::monte_carlo::Mode;
