@@ -149,7 +149,7 @@ impl ThinkingPlan {
             tags: kept,
             budget: match resolved.budget {
                 Some(budget) => budget,
-                None => max_chain_tokens.saturating_sub(reserve),
+                None => max_chain_tokens - reserve.min(max_chain_tokens / 2),
             },
             shares_limit: config.shares_limit || resolved.budget.is_none(),
             reserve,
@@ -190,7 +190,9 @@ impl ThinkingPlan {
     /// Returns the number of tokens that a thought may still sample. `left` is the number of tokens
     /// that the chain may still have, for thought and answer.
     pub(crate) fn room(&self, progress: Progress, left: usize) -> usize {
-        let kept = self.reserve + self.closing(progress).len();
+        // In a short context the answer's reserve must not take all room of the thought.
+        let whole = left + progress.thought_tokens;
+        let kept = self.reserve.min(whole / 2) + self.closing(progress).len();
         let budget = self.budget.saturating_sub(progress.thought_tokens);
         budget.min(left.saturating_sub(kept))
     }

@@ -35,7 +35,7 @@ pub struct ThinkingConfig {
     pub message: String,
     /// The tokens that are kept for the answer. A thought ends early enough to leave this number
     /// of tokens in the budget of the problem and the context of the model, and as much time
-    /// before the deadline.
+    /// before the deadline; of short ones half.
     pub answer_reserve: usize,
     /// The rule that divides a thought into steps.
     #[serde(skip_serializing_if = "is_default")]

@@ -445,6 +445,38 @@ fn long_thoughts_wait_for_memory_and_stay_the_same() {
     assert!(read_again > 500, "{read_again}");
 }
 
+/// The answer's reserve leaves half of a short context to the thought.
+#[test]
+fn a_short_context_is_shared_by_thought_and_answer() {
+    let mut config = crate::runs::settings();
+    config.thinking = ThinkingConfig {
+        open: Some("?".into()),
+        close: Some("abcabc".into()),
+        message: "..".into(),
+        ..ThinkingConfig::default()
+    };
+    config.max_chain_tokens = 1000;
+    config.logit_bias.insert(tiny::END, -100.0);
+    for (context, limit) in [(120, None), (2000, Some(100))] {
+        config.thinking.shares_limit = limit.is_some();
+        config.max_chain_tokens = limit.unwrap_or(1000);
+        let engine = tiny::engine(&tiny::model(context), 4000);
+        let mut generator = LmGenerator::new(engine, tiny::tokenizer(), config.clone()).unwrap();
+        let (results, _) = solve(&mut generator, &best_of(1, 1), problems(1));
+        let node = results[0].finished[0].node;
+        let thought = results[0].tree.thought_tokens(node);
+        // The thought ends with 8 letters that close it, which are read as the prompt is.
+        let ledger = &results[0].ledger;
+        let answer = ledger.generated_tokens as usize - (thought - 8);
+        let prompt = ledger.prompt_tokens as usize - 8;
+        let most = limit.unwrap_or(context - prompt);
+        let half = most / 2;
+        assert!((half - 10..=half).contains(&thought), "{thought} of {most}");
+        // The answer ends at its mark, before its limit.
+        assert!(answer >= 20, "{answer} of {most}");
+    }
+}
+
 /// Memory that is too short even for one thought ends its chain, and the next problem goes well.
 #[test]
 fn a_thought_that_no_memory_can_hold_ends_its_chain() {

@@ -289,8 +289,12 @@ impl ActiveProblem {
             0
         };
         let own = bill.ledger.forward_passes + uncharged;
-        let seconds = now.saturating_sub(bill.started).as_secs_f64();
-        (own > 0).then(|| seconds / own as f64)
+        (own > 0).then(|| self.seconds(now) / own as f64)
+    }
+
+    /// Returns the seconds for which the problem has been in flight.
+    pub(super) fn seconds(&self, now: Duration) -> f64 {
+        now.saturating_sub(self.bill.started).as_secs_f64()
     }
 
     /// Whether the strategy has to be woken. A strategy in rounds waits for the last step of the

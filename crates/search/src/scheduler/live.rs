@@ -150,7 +150,10 @@ impl Live {
             let problem = self.problems.get(&index)?;
             let settings = &problem.request.settings.generator;
             let reserve = settings.thinking.answer_reserve as f64;
-            (left <= reserve * problem.seconds_a_pass(now, passes)?).then_some(index)
+            let answer = reserve * problem.seconds_a_pass(now, passes)?;
+            // If there is little time, half of it is for thoughts.
+            let half = (left + problem.seconds(now)) / 2.0;
+            (left <= answer.min(half)).then_some(index)
         };
         self.limits.iter().filter_map(due).collect()
     }
