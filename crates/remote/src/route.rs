@@ -55,7 +55,8 @@ pub(crate) enum Route {
     /// The server returns the logits of these tokens after a step. Any server of a generator can do
     /// that.
     Labels(Labels),
-    /// The same over `OpenAI`'s chats, for servers that have no other route.
+    /// The server lists the likeliest tokens at the end of a chat, and these tokens are found among
+    /// them. For endpoints that have only `OpenAI`'s chats.
     Chat(Labels),
     /// The server classifies the chain up to a step (vLLM with `--runner pooling`, task
     /// `classify`). It has the prefix in its cache, so it reads only the new step.
