@@ -112,7 +112,7 @@ fn what_cannot_be_rated_is_refused() {
     refused(&["--order", "best"], &["--order", "convincing"]);
     rate(&place, " ", &[], "1\n").assert_refused("no name", &["--rater", "rater's name"]);
     place.write("rated.jsonl", "{\"a\": 1}\n");
-    rate(&place, "anna", &[], "1\n").assert_refused("other things", &["rated.jsonl", "line 1"]);
+    rate(&place, "anna", &[], "1\n").assert_refused("other things", &["rated.jsonl:1:"]);
     assert_eq!(place.read("rated.jsonl"), "{\"a\": 1}\n");
     let over = [
         "annotate",

@@ -43,10 +43,11 @@ fn problem_files() {
         "utf8.jsonl",
         [PROBLEM.as_bytes(), b"{\"problem\": \"\xff\"}\n"].concat(),
     );
-    place.write("array.json", "[{\"problem\": \"p\"}]");
+    place.write("array.json", "[{\"problem\": \"p\"}, 7]");
+    place.write("open.json", "[{\"problem\": \"p\"}");
     place.write("mixed.jsonl", format!("# a comment\n\n{PROBLEM}"));
     place.write("table.csv", "id,text\n1,What is 1 + 1?\n");
-    place.write("head.txt", "question,answer\nWhat is 1 + 1?,2\n");
+    place.write("head.txt", "question,answer\nWhat, now?,2\n");
     place.write("packed.jsonl", b"\x1f\x8b\x08\x00\x00");
     let cases: &[(&str, &[&str])] = &[
         ("none.jsonl", &["none.jsonl", "No such file"]),
@@ -78,11 +79,15 @@ fn problem_files() {
         ),
         ("long.txt", &["long.txt:2:", "1000000 bytes"]),
         ("utf8.jsonl", &["utf8.jsonl:2:", "invalid UTF-8"]),
-        ("array.json", &["array.json:1:", "JSON array"]),
+        ("array.json", &["array.json: item 2:", "found a number"]),
+        ("open.json", &["open.json: not a JSON array", "EOF"]),
         ("mixed.jsonl", &["mixed.jsonl:3:", "line 1 is plain text"]),
-        ("table.csv", &["table.csv:1:", "a table with commas"]),
-        ("head.txt", &["head.txt:1:", "a table with commas"]),
-        ("packed.jsonl", &["packed.jsonl:1:", "gzip", "gunzip"]),
+        ("table.csv", &["table.csv:2:", "\"problem\": missing"]),
+        (
+            "head.txt",
+            &["head.txt:2:", "3 values where the head has 2 names"],
+        ),
+        ("packed.jsonl", &["packed.jsonl: ", "give a readable file"]),
     ];
     for (file, words) in cases {
         for command in ["solve", "bench"] {

@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-test-support", &[]),
     ("beamgen-emulated-cuda", &["beamgen-test-support"]),
     ("beamgen-files", &[]),
+    ("beamgen-records", &["beamgen-files"]),
     ("beamgen-certificates", &[]),
     ("beamgen-search", &[]),
     ("beamgen-engine", &["beamgen-files", "beamgen-kernels"]),
@@ -38,11 +39,19 @@ const EDGES: &[(&str, &[&str])] = &[
         "beamgen-candle-backend",
         &["beamgen-engine", "beamgen-generator", "beamgen-search"],
     ),
-    ("beamgen-eval", &["beamgen-files", "beamgen-search"]),
+    (
+        "beamgen-eval",
+        &["beamgen-files", "beamgen-records", "beamgen-search"],
+    ),
     ("beamgen-view", &["beamgen-eval", "beamgen-search"]),
     (
         "beamgen-labels",
-        &["beamgen-eval", "beamgen-files", "beamgen-search"],
+        &[
+            "beamgen-eval",
+            "beamgen-files",
+            "beamgen-records",
+            "beamgen-search",
+        ],
     ),
     (
         "beamgen-checkers",
@@ -110,6 +119,7 @@ const TRAIN: &[&str] = &[
     "beamgen-generator",
     "beamgen-labels",
     "beamgen-prm",
+    "beamgen-records",
     "beamgen-search",
     "beamgen-world",
 ];

@@ -141,7 +141,7 @@ fn a_report_has_the_table_the_plot_and_the_rules_and_is_redrawn_the_same() {
         assert!(rows.contains(from), "{from}");
         place.write("r/probes.jsonl", rows.replacen(from, to, 1));
         let refused = place.run(&["eval-prm", "--redraw", "r"]);
-        refused.assert_refused(to, &["probes.jsonl: line", words]);
+        refused.assert_refused(to, &["probes.jsonl:", words]);
     }
 }
 

@@ -349,19 +349,16 @@ fn files_and_flags_of_no_use() {
     );
     let cases: [(&str, &[&str]); 8] = [
         ("deep.jsonl", &["deep.jsonl", "recursion limit"]),
-        (
-            "deep_line.jsonl",
-            &["deep_line.jsonl: line 1", "recursion limit"],
-        ),
-        ("nan.jsonl", &["nan.jsonl: line 1", "not JSON"]),
+        ("deep_line.jsonl", &["deep_line.jsonl:1", "recursion limit"]),
+        ("nan.jsonl", &["nan.jsonl:1", "not JSON"]),
         (
             "apart.jsonl",
-            &["apart.jsonl: line 1", "not the input with + or -"],
+            &["apart.jsonl:1", "not the input with + or -"],
         ),
         ("empty.jsonl", &["empty.jsonl", "no chains"]),
         (
             "other.jsonl",
-            &["other.jsonl: line 1", "(fields: text)", "unknown format"],
+            &["other.jsonl:1", "(fields: text)", "unknown format"],
         ),
         ("none.jsonl", &["none.jsonl", "No such file"]),
         ("/dev/zero", &["/dev/zero", "not a regular file"]),
@@ -409,7 +406,7 @@ fn files_and_flags_of_no_use() {
         ),
         (
             &["--to", "trl", "--from", "rlhflow"],
-            &["line 1", "conversations"],
+            &[".jsonl:1:", "conversations"],
         ),
     ] {
         convert(more).assert_refused(&format!("{more:?}"), words);

@@ -16,6 +16,7 @@ mod check;
 mod ci;
 mod circles;
 mod configs;
+mod data;
 mod device;
 mod documents;
 mod edges;

@@ -206,10 +206,10 @@ fn a_flag_that_samples_and_a_file_that_is_no_pool_are_refused() {
     for (args, words) in [
         (
             &["--pool", "bad.jsonl"][..],
-            &["bad.jsonl: line 2: ", "field"][..],
+            &["bad.jsonl:2: ", "field"][..],
         ),
         (&["--pool", "none.jsonl"], &["none.jsonl", "No such file"]),
-        (&["--pool", "bench.toml"], &["bench.toml: not JSON"]),
+        (&["--pool", "bench.toml"], &["bench.toml: not a JSON array"]),
         (
             &["--pool", "pool.jsonl", "--config", "bench.toml"],
             &["bench.toml", "leave --pool out"],

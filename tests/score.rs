@@ -211,14 +211,11 @@ fn bad_chains() {
     place.write("steps.jsonl", "{\"problem\": \"p\"}\n");
     place.write("label.jsonl", "{\"problem\": \"p\", \"steps\": [\"a\"]}\n");
     let cases: [(&[&str], &[&str]); 4] = [
-        (
-            &["score", "steps.jsonl"],
-            &["steps.jsonl: line 1", "\"steps\""],
-        ),
+        (&["score", "steps.jsonl"], &["steps.jsonl:1", "\"steps\""]),
         (&["score", "none.jsonl"], &["none.jsonl", "No such file"]),
         (
             &["eval-prm", "--data", "label.jsonl"],
-            &["label.jsonl: line 1", "\"label\""],
+            &["label.jsonl:1", "\"label\""],
         ),
         (
             &["eval-prm", "--wrong-below", "2", "--data", "label.jsonl"],

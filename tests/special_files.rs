@@ -56,7 +56,7 @@ fn problem_files_may_be_streams_whose_lines_have_an_end() {
     for file in ["/dev/zero", "/dev/full"] {
         place
             .run_within_a_minute(&["solve", file])
-            .assert_refused(file, &[file, ":1:", "longer than 8 MiB"]);
+            .assert_refused(file, &[file, ":1:", "longer than 16 MiB"]);
     }
     let fifo = place.path("fifo");
     let writer = std::thread::spawn(move || {

@@ -17,7 +17,7 @@ mod _beamgen {
     #[pymodule_export]
     use crate::news::Outcome;
     #[pymodule_export]
-    use crate::problem::{read_problems, sample_problems};
+    use crate::problem::{load_problems, sample_problems};
     #[pymodule_export]
     use crate::requests::Requests;
     #[pymodule_export]

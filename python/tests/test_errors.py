@@ -107,7 +107,7 @@ def test_problems_that_are_none(solver: beamgen.Solver, tmp_path: Path) -> None:
     with pytest.raises(beamgen.InputError, match=r"problems.jsonl:2: field"):
         solver.solve_all(file)
     with pytest.raises(beamgen.InputError, match="no-such-file"):
-        beamgen.read_problems("no-such-file")
+        beamgen.load_problems("no-such-file")
     with pytest.raises(TypeError, match=r'problems: a Frame gives .*: give a column, such as df\["problem"\]'):
         solver.solve_all(Frame())
     with pytest.raises(TypeError, match="problems: a dict gives"):

@@ -38,7 +38,7 @@ def test_a_program_judges_by_the_tests_of_a_problem(tmp_path: pathlib.Path) -> N
 def test_files_of_problems_have_verifiers_and_tests(tmp_path: pathlib.Path) -> None:
     line = {"id": "a", "problem": SHELLS, "verifier": "rules", "tests": ["t"], "steps": ["Mia has 34 pens: 34."]}
     (tmp_path / "p.jsonl").write_text(json.dumps(line))
-    (problem,) = beamgen.read_problems(tmp_path / "p.jsonl")
+    (problem,) = beamgen.load_problems(tmp_path / "p.jsonl")
     assert (problem.verifier, problem.tests, problem.steps, problem.context) == ("rules", ["t"], ("Mia has 34 pens: 34.",), ())
 
 

@@ -78,7 +78,11 @@ static SAMPLE: &[u8] = include_bytes!("../abacus/sample.jsonl");
 /// Returns an error if the bundled file is invalid. A test reads the file, so no release fails
 /// here.
 pub fn sample() -> Result<Problems, ProblemsError> {
-    Problems::read(SAMPLE, "the bundled sample")
+    let sample = Problems::read(SAMPLE, "the bundled sample")?;
+    Ok(Problems {
+        found: None,
+        ..sample
+    })
 }
 
 /// Whether a local model has the tokenizer of the bundled models. A model that was trained from a

@@ -60,6 +60,17 @@ pub enum Error {
     /// The file exists but is not a model. The field is the file's path.
     #[error("{}: neither a folder nor a GGUF file: give a folder, or a file whose name ends in .gguf", .0.display())]
     NotAModel(PathBuf),
+    /// Neither a file nor a data set on the hub has the name.
+    #[error("{name}: no such file, and as a data set: {error}")]
+    NoData {
+        /// The name as it was given.
+        name: String,
+        /// The answer of the hub.
+        error: beamgen_hub::HubError,
+    },
+    /// A subset or a split of a file was named.
+    #[error("{}: a file has no subsets and splits: leave them out, or name a data set ORG/NAME", .0.display())]
+    PartOfFile(PathBuf),
     /// A hub did not provide the model.
     #[error(transparent)]
     Hub(#[from] beamgen_hub::HubError),

@@ -58,6 +58,7 @@ mod calibrated;
 mod candle;
 mod checkers_config;
 mod config;
+mod data;
 mod engine_bench;
 mod error;
 mod exact;
@@ -73,6 +74,7 @@ mod pair;
 mod pair_header;
 mod prepare;
 mod progress;
+mod recipe;
 mod request;
 mod rollout_scores;
 #[cfg(feature = "remote")]
@@ -107,9 +109,11 @@ pub use beamgen_search::{
 };
 pub use builder::SolverBuilder;
 pub use config::Config;
+pub use data::{FoundData, find_data, may_be_data_set};
 pub use error::Error;
 pub use pair::Pair;
 pub use progress::Progress;
+pub use recipe::{RECIPE_KEYS, Recipe, RecipeData, RecipeKey};
 pub use request::Request;
 pub use service::{Service, Ticket};
 pub use solver::{IntoRequest, Solver, solve};

@@ -178,22 +178,6 @@ impl Pair {
     }
 }
 
-impl Config {
-    /// Returns the settings of a pair, overridden by those of a file; either may be absent. `prm`
-    /// is a reward model that replaces the pair's ([`Pair::under`]).
-    ///
-    /// # Errors
-    /// Returns the errors of [`Pair::find`] and of [`load`](Self::load).
-    pub fn of(pair: Option<&str>, file: Option<&Path>, prm: Option<&Path>) -> Result<Self, Error> {
-        match (pair, file) {
-            (None, None) => Ok(Self::default()),
-            (None, Some(path)) => Self::load(path),
-            (Some(pair), None) => Pair::find(pair)?.under(Table::new(), prm),
-            (Some(pair), Some(path)) => Pair::find(pair)?.under(Self::load_table(path)?, prm),
-        }
-    }
-}
-
 /// Returns the name of the bundled pair with the smallest edit distance to `name`, however large
 /// the distance is.
 fn nearest(name: &str) -> Option<&'static str> {

@@ -225,7 +225,7 @@ fn binary(brute: &Ran, binary: &Ran) {
 fn main() -> Result<(), Failed> {
     let file = std::env::args().nth(1).ok_or("name a file of problems")?;
     let mut solver = Solver::builder().build()?;
-    let problems = beamgen::eval::Problems::open(file.as_ref())?;
+    let problems = beamgen::eval::Problems::open(&file)?;
     problems.require_answers(problems.problems.len())?;
     let problems = problems.problems;
     let mut run = |options| run(&mut solver, &problems, options);

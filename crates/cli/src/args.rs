@@ -20,6 +20,7 @@ mod adapt;
 mod annotate;
 mod calibrate;
 mod check;
+mod data;
 mod flags;
 mod labels;
 mod mend;
@@ -40,6 +41,7 @@ pub(crate) use adapt::RefreshFlags;
 pub(crate) use annotate::AnnotateArgs;
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use check::CheckArgs;
+pub(crate) use data::{DataFlags, PartFlags};
 pub(crate) use flags::{
     CheckerFlags, EngineFlags, Flags, Given, ModelFlags, PrmFlags, ScoreFlags, SearchFlags,
     SettingFlags, flagged,
@@ -145,13 +147,15 @@ pub(crate) enum Command {
 #[command(after_help = texts::SHORT, after_long_help = texts::solve())]
 #[command(next_help_heading = "Input and output")]
 pub(crate) struct SolveArgs {
-    /// Problems, one a line, or a single question in quotes; `-` is stdin [default: bundled]
+    /// Problems: a file, a data set ORG/NAME, or a question in quotes; `-` is stdin [default: bundled]
     #[arg(help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
 
     #[command(flatten)]
     pub settings: SearchFlags,
 
+    #[command(flatten)]
+    pub data: DataFlags,
     /// Solve the first K problems only
     #[arg(long, value_name = "K")]
     pub limit: Option<usize>,
@@ -286,6 +290,8 @@ pub(crate) struct LabelArgs {
     #[command(flatten, next_help_heading = "Input and output")]
     pub settings: SettingFlags,
 
+    #[command(flatten)]
+    pub data: DataFlags,
     /// Label chains of the first K problems only
     #[arg(long, value_name = "K")]
     pub limit: Option<usize>,
@@ -411,6 +417,8 @@ pub(crate) struct BenchArgs {
     #[command(flatten, next_help_heading = "Input and output")]
     pub settings: SettingFlags,
 
+    #[command(flatten)]
+    pub data: DataFlags,
     /// Solve the first K problems of each set only
     #[arg(long, value_name = "K")]
     pub limit: Option<usize>,

@@ -53,6 +53,11 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
     let plan = plan(args)?;
     let mut shown = Shown::default();
     shown.is_quiet = args.quiet;
+    shown.notes = plan
+        .problems
+        .iter()
+        .filter_map(Problems::found_note)
+        .collect();
     let measurement = Measurement::new(&plan, &mut shown)?;
     if args.plan {
         return Ok(print_plan(&measurement)?);

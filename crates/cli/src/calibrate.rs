@@ -11,6 +11,7 @@ use beamgen_labels::{LabelRule, Neutral, RolloutLabel};
 use beamgen_measure::calibrate::{self, Fitted, Hidden, Observed, Options, Runs};
 
 use crate::args::CalibrateArgs;
+use crate::data;
 use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::printable;
@@ -82,7 +83,8 @@ fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration
         rollouts: args.labels.rollouts.unwrap_or(RolloutLabel::Soft),
         ..args.labels.rule(Neutral::Positive)
     };
-    let chosen = calibrate::open(&args.data, args.policy.as_deref(), rule)?;
+    let sources = data::sources(&args.data, &args.part, args.prm.given.offline())?;
+    let chosen = calibrate::open(&sources, args.policy.as_deref(), rule)?;
     let hidden = Hidden::default();
     let (mut model, fingerprint) =
         settings::observed_reward_model(config, chosen.problems(), Some(hidden.observer()))?;

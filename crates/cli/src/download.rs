@@ -20,12 +20,11 @@ const LINE: Duration = Duration::from_secs(15);
 
 /// Opens the hub with the same environment variables, cache and token as Python's
 /// `huggingface_hub`.
-pub(crate) fn hub(offline: bool) -> Result<Hub, Failure> {
-    let config = HubConfig::from_lookup(|name| std::env::var(name).ok());
-    let mut config = config.map_err(beamgen::Error::from)?;
+pub(crate) fn hub(offline: bool) -> Result<Hub, beamgen::Error> {
+    let mut config = HubConfig::from_lookup(|name| std::env::var(name).ok())?;
     // `or` keeps the value of HF_HUB_OFFLINE, which `from_lookup` has read.
     config.offline |= offline;
-    Ok(Hub::new(config).map_err(beamgen::Error::from)?)
+    Ok(Hub::new(config)?)
 }
 
 /// Connects the builder to the hub if a named model is not on this machine.
@@ -41,7 +40,7 @@ pub(crate) fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
 }
 
 /// Shows progress: a bar for each file on a terminal, otherwise a line every [`LINE`].
-struct Display {
+pub(crate) struct Display {
     bars: Option<MultiProgress>,
     /// By model and file, because two models may have files of the same name.
     files: HashMap<(String, String), ProgressBar>,
@@ -52,7 +51,7 @@ struct Display {
 }
 
 impl Display {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             bars: std::io::stderr().is_terminal().then(MultiProgress::new),
             files: HashMap::new(),
@@ -61,7 +60,7 @@ impl Display {
         }
     }
 
-    fn show(&mut self, model: &str, progress: Progress) {
+    pub(crate) fn show(&mut self, model: &str, progress: Progress) {
         match progress {
             Progress::Bytes { file, done, total } => self.bytes(model, &file, done, total),
             Progress::Waiting { file } => {

@@ -6,17 +6,23 @@ mod terminal;
 
 use std::io::{self, Write};
 
-use beamgen_labels::Neutral;
+use beamgen_labels::{DataSource, Neutral};
 use beamgen_measure::eval_prm::{self, Outline, Report, Summary};
 
 use crate::about;
 use crate::args::EvalPrmArgs;
+use crate::data;
 use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::printable;
 use crate::settings;
 use crate::table::{Table, grouped, percent};
 use crate::watch::Shown;
+
+/// Finds the files and data sets of the command.
+fn sources(args: &EvalPrmArgs) -> Result<Vec<DataSource>, Failure> {
+    data::sources(&args.data, &args.part, args.prm.given.offline())
+}
 
 pub(crate) fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
     if !(0.0..=1.0).contains(&args.threshold) {
@@ -78,7 +84,7 @@ fn print(out: &mut dyn Write, rows: &[Summary<'_>], threshold: f32) -> io::Resul
 fn reported(args: &EvalPrmArgs) -> Result<Report, Failure> {
     let config = settings::prm_config(&args.prm)?;
     let rule = args.labels.rule(Neutral::Positive);
-    let sets = eval_prm::open(&args.data, args.limit, &rule)?;
+    let sets = eval_prm::open(&sources(args)?, args.limit, &rule)?;
     for left_out in sets.iter().filter_map(|set| set.left_out.as_ref()) {
         output::note(format_args!("note: {left_out}"));
     }

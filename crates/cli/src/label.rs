@@ -55,7 +55,12 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     if let Some(mine) = &mut options.mine {
         mine.aggregation = config.search.aggregation;
     }
-    let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
+    let (problems, count) = settings::problems(
+        args.file.as_deref(),
+        &args.data,
+        config.models.offline,
+        args.limit,
+    )?;
     settings::require_outcomes(&problems, count, &config.verifier)?;
     problems.refuse_steps()?;
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
@@ -64,7 +69,7 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     // Signals are handled only from here on: before, a signal should end the process at once.
     let interrupt = Interrupt::watch();
     let mut writer = Writer::open(args, options, &solver, &problems, count)?;
-    settings::note_foreign(&solver, &problems, count);
+    settings::note_problems(&solver, &problems, count, args.quiet);
     let summary = writer.run(&mut solver, &interrupt);
     // The losses are reported even if the run failed, since they may be the cause.
     lost::tell_of(&solver);

@@ -16,6 +16,7 @@ mod bench_engine;
 mod calibrate;
 mod check;
 mod completions;
+mod data;
 mod download;
 mod effective;
 mod eval_prm;

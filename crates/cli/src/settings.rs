@@ -10,10 +10,11 @@ use beamgen::program::{QuantileReader, is_word};
 use beamgen::result::VerifierConfig;
 use beamgen::scorer::{Scorer, ScorerKind};
 use beamgen::settings::{SETTINGS, Setting, put_all};
-use beamgen::{Config, Error, Problem, Solver, SolverBuilder};
+use beamgen::{Config, Error, Problem, Recipe, Solver, SolverBuilder};
 
-use crate::args::{Flags, Given, SearchFlags, flagged};
+use crate::args::{DataFlags, Flags, Given, PartFlags, SearchFlags, flagged};
 use crate::assign;
+use crate::data;
 use crate::download;
 use crate::effective;
 use crate::failure::{Failure, refuse};
@@ -108,19 +109,22 @@ pub(crate) fn prm_config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Confi
     Ok(config)
 }
 
-/// Reads the problems of a file, or the bundled sample. Returns them with the number to solve.
+/// Reads the problems of a file or a data set, or the bundled sample. Returns them with the number to
+/// solve.
 ///
 /// Problems beyond the limit stay in the list, because the fingerprint of the whole list identifies
 /// a run file, which may be resumed with another limit.
 pub(crate) fn problems(
-    file: Option<&Path>,
+    given: Option<&Path>,
+    flags: &DataFlags,
+    offline: bool,
     limit: Option<usize>,
 ) -> Result<(Problems, usize), Failure> {
     if limit == Some(0) {
         return refuse("--limit 0 leaves no problem to solve: use at least 1");
     }
-    let problems = match file {
-        Some(path) => Problems::open(path)?,
+    let problems = match given {
+        Some(given) => data::problems(data::source(given, &flags.part, offline)?, flags)?,
         None => beamgen::bundled::sample()?,
     };
     let notes = [problems.unread_note(), problems.given_note()];
@@ -131,20 +135,48 @@ pub(crate) fn problems(
     Ok((problems, count))
 }
 
+/// Reads the problems that a recipe names, and prints a note for each of its keys that changes nothing. Flags win over the recipe.
+pub(crate) fn problems_of(
+    recipe: &Recipe,
+    flags: &DataFlags,
+    offline: bool,
+    limit: Option<usize>,
+) -> Result<(Problems, usize), Failure> {
+    for note in &recipe.notes {
+        output::note(format_args!("note: {note}"));
+    }
+    let data = &recipe.data;
+    let given = &flags.part;
+    let flags = DataFlags {
+        part: PartFlags {
+            subset: given.subset.clone().or_else(|| data.subset.clone()),
+            split: given.split.clone().or_else(|| data.split.clone()),
+        },
+        ..flags.clone()
+    };
+    let (problems, _) = problems(Some(Path::new(&data.name)), &flags, offline, limit)?;
+    let problems = problems.slice(data.start, data.end)?;
+    let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
+    Ok((problems, count))
+}
+
 /// Reads a file as [`problems`] does. If no such file exists, the argument may be a question.
 pub(crate) fn problems_or_question(
     given: Option<&Path>,
+    flags: &DataFlags,
+    offline: bool,
     limit: Option<usize>,
 ) -> Result<(Problems, usize), Failure> {
-    let Some(given) = given.filter(|given| given.as_os_str() != "-" && is_absent(given)) else {
-        return problems(given, limit);
+    let Some(name) = given.filter(|given| given.as_os_str() != "-" && is_absent(given)) else {
+        return problems(given, flags, offline, limit);
     };
-    match given.to_str().filter(|text| is_question(text)) {
-        Some(text) => Ok((Problems::question(text)?, 1)),
-        None => refuse(format!(
-            "{}: No such file or directory: give a readable file of problems, `-` for stdin, or a question in quotes, \
-             such as \"How much is 2 + 2?\"",
-            given.display()
+    match name.to_str() {
+        Some(text) if is_question(text) => Ok((Problems::question(text)?, 1)),
+        Some(text) if beamgen::may_be_data_set(text) => problems(given, flags, offline, limit),
+        _ => refuse(format!(
+            "{}: No such file or directory: give a readable file of problems, a data set ORG/NAME, `-` for stdin, or a \
+             question in quotes, such as \"How much is 2 + 2?\"",
+            name.display()
         )),
     }
 }
@@ -214,8 +246,17 @@ pub(crate) fn solver(
     load(prepared, show)
 }
 
-/// Prints how many of the first `count` problems the bundled models do not know. Must be called
-/// after all checks of the call, since a note before an error would distract from the error.
+/// Prints the layout of a problem file unless `is_quiet`, and how many of the first `count` problems
+/// the bundled models do not know. Must be called after all checks of the call, since a note before
+/// an error would distract from the error.
+pub(crate) fn note_problems(solver: &Solver, problems: &Problems, count: usize, is_quiet: bool) {
+    if let Some(found) = problems.found_note().filter(|_| !is_quiet) {
+        output::note_once(format_args!("note: {found}"));
+    }
+    note_foreign(solver, problems, count);
+}
+
+/// Prints how many of the first `count` problems the bundled models do not know.
 pub(crate) fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
     let texts = problems.problems[..count].iter().map(Problem::with_context);
     foreign::note(solver.has_bundled(), "problems", texts);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 
 use beamgen::eval::{Problems, Record, RunFile, RunHeader};
-use beamgen::{Request, RunSummary, Solver};
+use beamgen::{Recipe, Request, RunSummary, Solver};
 
 use crate::args::SolveArgs;
 use crate::failure::{Failure, refuse};
@@ -25,7 +25,18 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     }
     let config = settings::search_config(&args.settings)?;
     config.check()?;
-    let (problems, count) = settings::problems_or_question(args.file.as_deref(), args.limit)?;
+    let offline = config.models.offline;
+    let recipe = args
+        .settings
+        .config
+        .as_deref()
+        .filter(|path| args.file.is_none() && Recipe::is_recipe(path));
+    let (problems, count) = match recipe {
+        Some(path) => settings::problems_of(&Recipe::open(path)?, &args.data, offline, args.limit)?,
+        None => {
+            settings::problems_or_question(args.file.as_deref(), &args.data, offline, args.limit)?
+        }
+    };
     let show = match (args.quiet, args.json || !io::stderr().is_terminal()) {
         _ if args.verbose => ShowPlan::Always,
         (true, _) => ShowPlan::Never,
@@ -38,7 +49,7 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     let interrupt = Interrupt::watch();
     // The run file's header contains the fingerprints of the models, which must be loaded before.
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
-    settings::note_foreign(&solver, &problems, count);
+    settings::note_problems(&solver, &problems, count, args.quiet);
     let todo: Vec<usize> = (0..count)
         .filter(|&index| !finished.contains_key(&problems.problems[index].id))
         .collect();

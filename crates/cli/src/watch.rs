@@ -10,13 +10,18 @@ use crate::progress::Progress;
 /// Shows the progress of a measurement, and reports chains that the reward model could not score.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// Whether no progress is shown.
+    /// Whether no progress and no notes are shown.
     pub is_quiet: bool,
+    /// Notes to print when the work begins: before, an error may follow.
+    pub notes: Vec<String>,
     progress: Option<Progress>,
 }
 
 impl Watch for Shown {
     fn begin(&mut self, total: usize, unit: &'static str, work: f64) {
+        for note in self.notes.drain(..).filter(|_| !self.is_quiet) {
+            output::note_once(format_args!("note: {note}"));
+        }
         self.progress = Some(Progress::unless(self.is_quiet, total, unit).with_work(work));
     }
 

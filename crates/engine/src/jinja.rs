@@ -12,13 +12,12 @@ mod print;
 use std::collections::BTreeMap;
 use std::thread;
 
+use beamgen_files::caught;
 use minijinja::machinery::{
     Instruction, Instructions, Token, Vm, WhitespaceConfig, get_compiled_template,
     make_string_output, tokenize,
 };
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
-
-use crate::panics::caught;
 
 pub(crate) use guard::environment;
 pub(crate) use limits::{refusal, spend};

@@ -58,7 +58,7 @@ mod logits;
 mod model;
 mod names;
 mod pages;
-mod panics;
+
 pub mod rng;
 mod rows;
 mod runner;

@@ -7,6 +7,7 @@ mod trust;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use beamgen_files::caught;
 use serde_json::Value;
 use tokenizers::DecoderWrapper;
 
@@ -16,7 +17,6 @@ use self::trust::Growth;
 use crate::error::Malformed;
 use crate::generation::GenerationDefaults;
 use crate::json_file::JsonFile;
-use crate::panics::caught;
 use crate::{Checkpoint, Error, ModelConfig};
 
 /// The tokenizer of a checkpoint.

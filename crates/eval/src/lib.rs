@@ -28,8 +28,9 @@ mod run_file;
 pub mod twins;
 
 pub use answer::{MathAnswers, Verdict};
+pub use beamgen_records::{DataSource, Place, RecordsError};
 pub use chains::{GivenChain, context_of, cut_response, steps_of};
 pub use fingerprint::Fingerprint;
-pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
+pub use problems::{Found, LineFault, MAX_PROBLEM_BYTES, NamedKeys, Problems, ProblemsError};
 pub use record::{Record, Spent, StepRecord, chain_verdict, is_correct, verdict};
 pub use run_file::{RunFile, RunFileError, RunFileFault, RunHeader};

@@ -1,11 +1,9 @@
-//! Problem files: JSON lines, or plain text with one problem on each line.
+//! Problem files: JSON lines, JSON arrays, tables, or plain text with one problem on each line.
 
-use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::BufRead;
 
-use beamgen_files::{json_reason, read_line};
+use beamgen_records::{Accepted, DataSource, Place, Record};
 use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
@@ -13,17 +11,13 @@ use crate::answer::Marker;
 use crate::chains::{CONTEXT_KEYS, context_of, kind, steps_of};
 use crate::number::counted;
 use crate::{Fingerprint, answer};
-use error::TABLES;
-pub(crate) use error::Table;
 pub use error::{LineFault, ProblemsError};
+pub use sets::NamedKeys;
 
 mod error;
+mod sets;
 #[cfg(test)]
 mod tests;
-
-/// The longest accepted line, in bytes. Reference solutions may be long, but a longer line suggests another kind of
-/// file.
-pub const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// The longest accepted problem, in bytes: about 64,000 tokens. Tokenising a longer one would take long, and the
 /// steps of its solution need room in the context, too.
@@ -56,6 +50,13 @@ const TESTS: &str = "tests";
 /// The largest number of keys in a message, so that it fits on a line.
 const NAMED_KEYS: usize = 8;
 
+/// The records that problem files may have. A table from a pipe is recognised by the name of a column.
+const ACCEPTED: Accepted = Accepted {
+    text: true,
+    special_files: true,
+    columns: &TEXT_KEYS,
+};
+
 /// A problem file that was read.
 #[derive(Clone, Debug)]
 pub struct Problems {
@@ -63,34 +64,52 @@ pub struct Problems {
     pub source: String,
     /// The problems in the file's order; never empty, ids never repeated.
     pub problems: Vec<Problem>,
-    /// The line of each problem, from 1.
-    pub lines: Vec<usize>,
+    /// The position of each problem.
+    pub places: Vec<Place>,
     /// The number of problems without a reference answer whose records have keys that are not read, and these keys.
     pub unread: (usize, BTreeSet<String>),
+    /// The keys and properties that were found in a file; `None` for problems of no file.
+    pub found: Option<Found>,
+}
+
+/// A summary of the layout of a problem file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The published data sets whose layout records have.
+    pub sets: BTreeSet<&'static str>,
+    /// The number of reference answers by the key that they were read from.
+    pub answers: BTreeMap<String, usize>,
+    /// The lowest and the highest level of difficulty, if records have levels.
+    pub levels: Option<(i64, i64)>,
 }
 
 impl Problems {
     /// Reads a problem file; `-` is the standard input.
     ///
-    /// The first line that is not blank decides the format: JSON lines if it starts with `{`, else plain text. Blank
-    /// lines are skipped. A problem without an id gets the number of its line, from 1.
+    /// The format is detected as [`beamgen_records::read_file`] says: JSON lines, a JSON array, CSV, TSV or Parquet,
+    /// also compressed, else plain text. The keys of published data sets are known; other records are read by the
+    /// usual keys. Blank lines are skipped. A problem without an id gets the number of its line, item or row, from 1.
     ///
     /// # Errors
-    /// [`ProblemsError`] names the file and the line.
-    pub fn open(path: &Path) -> Result<Self, ProblemsError> {
-        if path == Path::new("-") {
-            return Self::read(io::stdin().lock(), "<stdin>");
-        }
-        let source_name = path.display().to_string();
-        let extension = path.extension().unwrap_or_default();
-        match File::open(path) {
-            Ok(file) => {
-                let mut tables = TABLES.iter();
-                let table = tables.find(|table| extension.eq_ignore_ascii_case(table.extension));
-                Self::read_as(table, BufReader::new(file), &source_name)
-            }
-            Err(error) => Err(ProblemsError::Unreadable { source_name, error }),
-        }
+    /// [`ProblemsError`] names the file and the record.
+    pub fn open(source: impl Into<DataSource>) -> Result<Self, ProblemsError> {
+        Self::open_with(source, &NamedKeys::default())
+    }
+
+    /// Reads a problem file as [`open`](Self::open) does, by the keys that the caller names.
+    ///
+    /// # Errors
+    /// [`ProblemsError`] names the file and the record, also one that lacks a named key.
+    pub fn open_with(
+        source: impl Into<DataSource>,
+        keys: &NamedKeys,
+    ) -> Result<Self, ProblemsError> {
+        let source = source.into();
+        let mut reader = Reader::new(source.name.clone(), keys);
+        beamgen_records::read_source(&source, ACCEPTED, &mut |place, record| {
+            reader.take(place, record)
+        })?;
+        reader.done()
     }
 
     /// Makes `text` a single problem, even if it has several lines.
@@ -98,83 +117,85 @@ impl Problems {
     /// # Errors
     /// [`ProblemsError`] names the file and the line.
     pub fn question(text: &str) -> Result<Self, ProblemsError> {
-        let (source, number) = ("the question", 1);
-        let parsed = Format::Text.parse(text.trim(), number);
-        let (problem, _) = parsed.map_err(|fault| at(source, number, fault))?;
+        let keys = NamedKeys::default();
+        let mut reader = Reader::new("the question".to_owned(), &keys);
+        reader.take(Place::Line(1), Record::Text(text.trim().to_owned()))?;
         Ok(Self {
-            source: source.to_owned(),
-            problems: vec![problem],
-            lines: vec![number],
-            unread: (0, BTreeSet::new()),
+            found: None,
+            ..reader.done()?
         })
     }
 
     /// Reads problems from `input`, which is called `source` in messages.
     ///
     /// # Errors
-    /// [`ProblemsError`] names the file and the line.
+    /// [`ProblemsError`] names the file and the record.
     pub fn read(input: impl BufRead, source: &str) -> Result<Self, ProblemsError> {
-        Self::read_as(None, input, source)
+        let keys = NamedKeys::default();
+        let mut reader = Reader::new(source.to_owned(), &keys);
+        beamgen_records::read(input, source, ACCEPTED, &mut |place, record| {
+            reader.take(place, record)
+        })?;
+        reader.done()
     }
 
-    /// Reads problems. `table` is the kind of table to which the file's extension belongs, if any.
-    fn read_as(
-        table: Option<&'static Table>,
-        mut input: impl BufRead,
-        source: &str,
-    ) -> Result<Self, ProblemsError> {
-        let (mut problems, mut numbers) = (Vec::new(), Vec::new());
-        let mut unread = (0, BTreeSet::new());
-        // Run files refer to problems by id, so with a repeated id a resumed run would skip a problem.
-        let mut first_lines: HashMap<String, usize> = HashMap::new();
-        let mut format = None;
-        let mut line = Vec::new();
-        for number in 1.. {
-            let read = read_line(&mut input, &mut line, MAX_LINE_BYTES);
-            let read = read.map_err(|error| ProblemsError::Unreadable {
-                source_name: source.to_owned(),
-                error,
-            })?;
-            if read == 0 {
-                break;
-            }
-            let fault = |fault| at(source, number, fault);
-            // Blank lines are counted too, so that messages have the line numbers of an editor.
-            let text = decoded(&line, number == 1).map_err(fault)?.trim();
-            if text.is_empty() {
-                continue;
-            }
-            // The first line decides for the whole file: a change of format within a file is an error.
-            let format = *format.get_or_insert_with(|| Format::of(text, table));
-            // Otherwise the JSON text, with the answer in it, would be given to the model as the problem.
-            if let (Format::Text, Some(&first)) = (format, numbers.first())
-                && is_json_problem(text)
-            {
-                return Err(fault(LineFault::JsonAfterText { first }));
-            }
-            let (problem, keys) = format.parse(text, number).map_err(fault)?;
-            unread.0 += usize::from(!keys.is_empty());
-            unread.1.extend(keys);
-            // This also covers ids that are line numbers: `{"id": "3"}` on line 1 and a problem without an id on line
-            // 3.
-            if let Some(first) = first_lines.insert(problem.id.clone(), number) {
-                let id = problem.id;
-                return Err(fault(LineFault::Repeated { id, first }));
-            }
-            problems.push(problem);
-            numbers.push(number);
-        }
-        if problems.is_empty() {
+    /// Keeps the problems from `start` up to `end`, exclusive; both count from 0.
+    ///
+    /// # Errors
+    /// [`ProblemsError::Empty`] if none is left.
+    pub fn slice(mut self, start: usize, end: Option<usize>) -> Result<Self, ProblemsError> {
+        let end = end.unwrap_or(usize::MAX).min(self.problems.len());
+        if start >= end {
             return Err(ProblemsError::Empty {
-                source_name: source.to_owned(),
+                source_name: self.source,
             });
         }
-        Ok(Self {
-            source: source.to_owned(),
-            problems,
-            lines: numbers,
-            unread,
-        })
+        self.problems = self.problems.drain(start..end).collect();
+        self.places = self.places.drain(start..end).collect();
+        // With several keys it is not known from which each answer came.
+        if let Some(found) = &mut self.found
+            && found.answers.len() == 1
+        {
+            let answered = self.problems.iter().filter(|one| one.answer.is_some());
+            let count = answered.count();
+            found
+                .answers
+                .values_mut()
+                .for_each(|of_key| *of_key = count);
+        }
+        Ok(self)
+    }
+
+    /// Returns a sentence on the layout of a file: the number of problems and of answers, the keys of the answers, and the
+    /// levels.
+    pub fn found_note(&self) -> Option<String> {
+        let Found {
+            sets,
+            answers,
+            levels,
+        } = self.found.as_ref()?;
+        let mut note = format!(
+            "{}: {}",
+            self.source,
+            counted(self.problems.len(), "problem", "problems")
+        );
+        if !sets.is_empty() {
+            let sets: Vec<&str> = sets.iter().copied().collect();
+            note.push_str(&format!(" in the layout of {}", sets.join(", ")));
+        }
+        for (key, &count) in answers {
+            let answers = counted(count, "answer", "answers");
+            note.push_str(&format!(", {answers} from \"{key}\""));
+        }
+        if answers.is_empty() {
+            note.push_str(", no reference answers");
+        }
+        match levels {
+            Some((first, last)) if first == last => note.push_str(&format!(", level {first}")),
+            Some((first, last)) => note.push_str(&format!(", levels {first} to {last}")),
+            None => {}
+        }
+        Some(note)
     }
 
     /// Returns a note on problems without a reference answer whose records have unread keys, since a key may hold the
@@ -208,7 +229,7 @@ impl Problems {
     pub fn refused(&self, index: usize, reason: String) -> ProblemsError {
         at(
             &self.source,
-            self.lines[index],
+            self.places[index],
             LineFault::Refused { reason },
         )
     }
@@ -234,7 +255,7 @@ impl Problems {
         let mut problems = self.problems.iter().take(count);
         match problems.position(|problem| problem.answer.is_none() && !is_verified(problem)) {
             None => Ok(()),
-            Some(index) => Err(at(&self.source, self.lines[index], LineFault::NoAnswer)),
+            Some(index) => Err(at(&self.source, self.places[index], LineFault::NoAnswer)),
         }
     }
 
@@ -243,13 +264,13 @@ impl Problems {
     /// # Errors
     /// [`ProblemsError`] has the line of the first problem that names another one.
     pub fn check_verifiers(&self, count: usize, known: &[&str]) -> Result<(), ProblemsError> {
-        for (problem, &line) in self.problems.iter().zip(&self.lines).take(count) {
+        for (problem, &place) in self.problems.iter().zip(&self.places).take(count) {
             if let Some(name) = &problem.verifier
                 && !known.contains(&name.as_str())
             {
                 let (name, known) = (name.clone(), known.join(", "));
                 let fault = LineFault::UnknownVerifier { name, known };
-                return Err(at(&self.source, line, fault));
+                return Err(at(&self.source, place, fault));
             }
         }
         Ok(())
@@ -263,7 +284,7 @@ impl Problems {
         let mut problems = self.problems.iter();
         match problems.position(|problem| !problem.steps.is_empty()) {
             None => Ok(()),
-            Some(index) => Err(at(&self.source, self.lines[index], LineFault::GivenSteps)),
+            Some(index) => Err(at(&self.source, self.places[index], LineFault::GivenSteps)),
         }
     }
 
@@ -302,79 +323,149 @@ impl Problems {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Format {
-    JsonLines,
-    Text,
-    JsonArray,
-    Table(&'static Table),
+/// Collects the problems of a file.
+struct Reader<'a> {
+    source: String,
+    keys: &'a NamedKeys,
+    problems: Vec<Problem>,
+    places: Vec<Place>,
+    unread: (usize, BTreeSet<String>),
+    found: Found,
+    /// Run files refer to problems by id, so with a repeated id a resumed run would skip a problem.
+    first: HashMap<String, Place>,
 }
 
-impl Format {
-    /// Determines the format of a file from its first line. `named` is the kind of table to which the extension
-    /// belongs.
-    fn of(first: &str, named: Option<&'static Table>) -> Self {
-        match first.strip_prefix('[').map(str::trim_start) {
-            // A plain problem may begin with an interval such as `[5, 3)`.
-            Some(rest) if rest.is_empty() || rest.starts_with(['{', '"']) => Self::JsonArray,
-            _ if first.starts_with('{') => Self::JsonLines,
-            _ => match named.or_else(|| Table::headed(first)) {
-                Some(table) => Self::Table(table),
-                None => Self::Text,
-            },
+impl<'a> Reader<'a> {
+    fn new(source: String, keys: &'a NamedKeys) -> Self {
+        Self {
+            source,
+            keys,
+            problems: Vec::new(),
+            places: Vec::new(),
+            unread: (0, BTreeSet::new()),
+            found: Found::default(),
+            first: HashMap::new(),
         }
     }
 
-    /// Parses a line to a problem. If the problem has no reference answer, the unread keys are returned too.
-    fn parse(self, text: &str, number: usize) -> Result<(Problem, Vec<String>), LineFault> {
-        match self {
-            Self::JsonArray => Err(LineFault::Array),
-            Self::Table(table) => Err(LineFault::Table(table)),
-            Self::Text => {
-                let text = checked_text(text, "text")?;
-                let problem = Problem {
-                    id: number.to_string(),
-                    text,
-                    answer: None,
-                    ..Problem::default()
-                };
-                Ok((problem, Vec::new()))
-            }
-            Self::JsonLines => {
-                match serde_json::from_str(text).map_err(|e| LineFault::Json {
-                    reason: json_reason(&e),
-                })? {
-                    Value::Object(object) => from_object(&object, number),
-                    other => Err(LineFault::NotAnObject {
-                        found: kind(&other),
-                    }),
+    fn take(&mut self, place: Place, record: Record) -> Result<(), ProblemsError> {
+        let problem = match record {
+            Record::Text(text) => self.text(text, place),
+            Record::Json(Value::Object(object)) => self.object(&object, place.number()),
+            Record::Json(other) => Err(LineFault::NotAnObject {
+                found: kind(&other),
+            }),
+        };
+        let problem = problem.map_err(|fault| at(&self.source, place, fault))?;
+        // This also covers ids that are line numbers: `{"id": "3"}` on line 1 and a problem without an id on line 3.
+        if let Some(first) = self.first.insert(problem.id.clone(), place) {
+            let id = problem.id;
+            return Err(at(&self.source, place, LineFault::Repeated { id, first }));
+        }
+        self.problems.push(problem);
+        self.places.push(place);
+        Ok(())
+    }
+
+    fn text(&self, text: String, place: Place) -> Result<Problem, LineFault> {
+        // Otherwise the JSON text, with the answer in it, would be given to the model as the problem.
+        if let Some(first) = self.places.first()
+            && is_json_problem(&text)
+        {
+            let first = first.number();
+            return Err(LineFault::JsonAfterText { first });
+        }
+        check_text(&text, "text")?;
+        Ok(Problem {
+            id: place.number().to_string(),
+            text,
+            ..Problem::default()
+        })
+    }
+
+    fn object(&mut self, object: &Map<String, Value>, number: usize) -> Result<Problem, LineFault> {
+        let set = match self.keys {
+            NamedKeys { problem: None, .. } => sets::of(object),
+            _ => None,
+        };
+        let (text, field) = match set {
+            Some(set) => set.text(object)?,
+            None => usual_text(object, self.keys)?,
+        };
+        check_text(&text, field)?;
+        let id = scalar(object, set.map_or("id", |set| set.id))?;
+        let answer = match set {
+            Some(set) if self.keys.names_no_answer() => set.answer(object)?,
+            _ => self.keys.answer(object)?,
+        };
+        let mut contexts = CONTEXT_KEYS.iter().filter_map(|&key| {
+            let given = find(object, key).filter(|given| !given.is_null())?;
+            Some((key, given))
+        });
+        // A null under the first key must not hide documents under another key.
+        let context = contexts.next();
+        let problem = Problem {
+            id: id.unwrap_or_else(|| number.to_string()),
+            text,
+            answer: answer.as_ref().map(|(answer, _)| answer.clone()),
+            steps: match find(object, STEPS).filter(|steps| !steps.is_null()) {
+                Some(steps) => steps_of(steps, STEPS).map_err(LineFault::Texts)?,
+                None => Vec::new(),
+            },
+            context: match context {
+                Some((key, given)) => context_of(given, key).map_err(LineFault::Texts)?,
+                None => Vec::new(),
+            },
+            verifier: scalar(object, VERIFIER)?,
+            tests: find(object, TESTS)
+                .filter(|tests| !tests.is_null())
+                .cloned()
+                .or_else(|| set?.tests(object)),
+            ..Problem::default()
+        };
+        // The limit is on all text that the model reads, which includes the documents.
+        if let Some((field, _)) = context {
+            check_text(&problem.with_context(), field)?;
+        }
+        if let Some((_, key)) = &answer {
+            *self.found.answers.entry(key.clone()).or_default() += 1;
+        } else if problem.tests.is_none() {
+            let read = [field, BODY, "id", STEPS, VERIFIER, TESTS];
+            let others = object.iter().filter(|(key, value)| {
+                let mut read = read.into_iter().chain(context.map(|(key, _)| key));
+                !value.is_null() && !read.any(|read| key.eq_ignore_ascii_case(read))
+            });
+            let keys: Vec<&String> = others.map(|(key, _)| key).collect();
+            self.unread.0 += usize::from(!keys.is_empty());
+            // A table may have any number of columns; the note names only a few.
+            for key in keys {
+                if self.unread.1.len() < NAMED_KEYS {
+                    self.unread.1.insert(key.clone());
                 }
             }
         }
+        self.found.sets.extend(set.map(|set| set.name));
+        if let Some(level) = level(object) {
+            let (low, high) = self.found.levels.unwrap_or((level, level));
+            self.found.levels = Some((low.min(level), high.max(level)));
+        }
+        Ok(problem)
     }
-}
 
-impl Table {
-    /// Returns the kind of table if `line` is the head of one: several column names, one of them in [`TEXT_KEYS`].
-    /// Prose has blanks after commas and does not match.
-    fn headed(line: &str) -> Option<&'static Self> {
-        TABLES.iter().find(|table| {
-            let names = line.split(table.separator);
-            let names: Vec<&str> = names.map(|name| name.trim_matches('"')).collect();
-            names.len() > 1
-                && names.iter().all(|name| is_column(name))
-                && TEXT_KEYS
-                    .iter()
-                    .any(|key| names.iter().any(|name| key.eq_ignore_ascii_case(name)))
+    fn done(self) -> Result<Problems, ProblemsError> {
+        if self.problems.is_empty() {
+            return Err(ProblemsError::Empty {
+                source_name: self.source,
+            });
+        }
+        Ok(Problems {
+            source: self.source,
+            problems: self.problems,
+            places: self.places,
+            unread: self.unread,
+            found: Some(self.found),
         })
     }
-}
-
-/// Whether a text may be the name of a column.
-fn is_column(name: &str) -> bool {
-    let mut inner = name.chars();
-    name.starts_with(char::is_alphabetic)
-        && inner.all(|c| c.is_alphanumeric() || "_-. ".contains(c))
 }
 
 /// Whether a line would be a problem in a file of JSON lines.
@@ -395,71 +486,98 @@ fn find<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     })
 }
 
-fn from_object(
+/// Returns the text of a problem, by the named key or the usual ones, with the key.
+fn usual_text<'a>(
     object: &Map<String, Value>,
-    number: usize,
-) -> Result<(Problem, Vec<String>), LineFault> {
-    let (field, value) = TEXT_KEYS
-        .iter()
-        .find_map(|&key| Some((key, find(object, key)?)))
-        .ok_or_else(|| LineFault::NoText {
-            found: quoted(object.keys()),
-        })?;
+    keys: &'a NamedKeys,
+) -> Result<(String, &'a str), LineFault> {
+    let (field, value) = match keys.problem.as_deref() {
+        Some(key) => (key, named(object, key)?),
+        None => TEXT_KEYS
+            .iter()
+            .find_map(|&key| Some((key, find(object, key)?)))
+            .ok_or_else(|| LineFault::NoText {
+                found: quoted(object.keys()),
+            })?,
+    };
     let Value::String(text) = value else {
         return Err(LineFault::Type {
-            field,
+            field: field.to_owned(),
             found: kind(value),
             wanted: "a string",
         });
     };
-    let id = scalar(object, "id")?.unwrap_or_else(|| number.to_string());
     // In files without `question`, a `body` may be anything.
     let body = find(object, BODY).and_then(Value::as_str);
     let body = body.filter(|body| field == "question" && !body.trim().is_empty());
-    let whole = body.map(|body| format!("{} {text}", body.trim_end()));
-    let answer = reference(object)?;
-    let mut contexts = CONTEXT_KEYS.iter().filter_map(|&key| {
-        let given = find(object, key).filter(|given| !given.is_null())?;
-        Some((key, given))
-    });
-    // A null under the first key must not hide documents under another key.
-    let context = contexts.next();
-    let is_read = |key: &str| {
-        let read = [field, "id", STEPS, VERIFIER, TESTS];
-        let read = read.into_iter().chain(body.map(|_| BODY));
-        let mut read = read.chain(context.map(|(key, _)| key));
-        read.any(|read| key.eq_ignore_ascii_case(read))
+    let text = match body {
+        Some(body) => format!("{} {text}", body.trim_end()),
+        None => text.clone(),
     };
-    let others = object
-        .iter()
-        .filter(|(key, value)| !value.is_null() && !is_read(key));
-    let unread = match answer {
-        Some(_) => Vec::new(),
-        None => others.map(|(key, _)| key.clone()).collect(),
-    };
-    let problem = Problem {
-        id,
-        text: checked_text(whole.as_deref().unwrap_or(text), field)?,
-        answer,
-        steps: match find(object, STEPS).filter(|steps| !steps.is_null()) {
-            Some(steps) => steps_of(steps, STEPS).map_err(LineFault::Texts)?,
-            None => Vec::new(),
-        },
-        context: match context {
-            Some((key, given)) => context_of(given, key).map_err(LineFault::Texts)?,
-            None => Vec::new(),
-        },
-        verifier: scalar(object, VERIFIER)?,
-        tests: find(object, TESTS)
-            .filter(|tests| !tests.is_null())
-            .cloned(),
-        ..Problem::default()
-    };
-    // The limit is on all text that the model reads, which includes the documents.
-    if let Some((field, _)) = context {
-        checked_text(&problem.with_context(), field)?;
+    Ok((text, field))
+}
+
+/// Returns the value under a key that the caller named.
+fn named<'a>(object: &'a Map<String, Value>, key: &str) -> Result<&'a Value, LineFault> {
+    find(object, key).ok_or_else(|| LineFault::NoNamed {
+        key: key.to_owned(),
+        found: quoted(object.keys()),
+    })
+}
+
+impl NamedKeys {
+    fn names_no_answer(&self) -> bool {
+        self.answer.is_none() && self.solution.is_none()
     }
-    Ok((problem, unread))
+
+    /// Returns the reference answer and its key. The first source that exists is used: the named key, `answer`, one
+    /// of [`ANSWER_KEYS`] (perhaps a list of one), the marked answer of a `solution` (as in MATH).
+    fn answer(&self, object: &Map<String, Value>) -> Result<Option<(String, String)>, LineFault> {
+        if let Some(key) = &self.solution {
+            named(object, key)?;
+            return Ok(marked(object, key).map(|answer| (answer, key.clone())));
+        }
+        if let Some(key) = &self.answer {
+            named(object, key)?;
+            return Ok(referred(object, key).map(|answer| (answer, key.clone())));
+        }
+        let known = scalar(object, "answer")?;
+        let known = known.map(|answer| (answer::reference(&answer).to_owned(), "answer"));
+        let others = ANSWER_KEYS.iter();
+        let found = known
+            .or_else(|| {
+                others
+                    .into_iter()
+                    .find_map(|key| Some((referred(object, key)?, *key)))
+            })
+            .or_else(|| Some((marked(object, "solution")?, "solution")));
+        Ok(found.map(|(answer, key)| (answer, key.to_owned())))
+    }
+}
+
+/// Returns the level of difficulty: a number, or the number in a text such as `Level 3`.
+fn level(object: &Map<String, Value>) -> Option<i64> {
+    match find(object, "level")? {
+        Value::Number(level) => level.as_i64(),
+        Value::String(level) => {
+            let level = level.strip_prefix("Level ").unwrap_or(level);
+            level.trim().parse().ok()
+        }
+        _ => None,
+    }
+}
+
+/// Returns the object under `key`.
+fn object_at<'a>(
+    object: &'a Map<String, Value>,
+    key: &str,
+) -> Result<&'a Map<String, Value>, LineFault> {
+    let value = find(object, key).unwrap_or(&Value::Null);
+    value.as_object().ok_or_else(|| LineFault::Type {
+        field: key.to_owned(),
+        found: kind(value),
+        wanted: "an object",
+    })
 }
 
 fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
@@ -472,26 +590,27 @@ fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
     }
 }
 
-/// Returns the reference answer. The first source that exists is used: `answer`, one of [`ANSWER_KEYS`] (in
-/// `OlympiadBench` perhaps a list of one), the marked answer of a `solution` (as in MATH).
-fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
-    let other = |key: &&str| {
-        let given = find(object, key)?;
-        match given.as_array() {
-            Some(list) if list.len() == 1 => text_of(&list[0]),
-            _ => text_of(given),
-        }
+/// Returns the reference answer under `key`: a text or a number, or a list of one.
+fn referred(object: &Map<String, Value>, key: &str) -> Option<String> {
+    let given = find(object, key)?;
+    let answer = match given.as_array() {
+        Some(list) if list.len() == 1 => text_of(&list[0]),
+        _ => text_of(given),
     };
-    let others = || ANSWER_KEYS.iter().find_map(other);
-    if let Some(answer) = scalar(object, "answer")?.or_else(others) {
-        return Ok(Some(answer::reference(&answer).to_owned()));
-    }
-    let solution = find(object, "solution").and_then(Value::as_str);
-    let marked = solution.and_then(answer::extract_marked);
+    answer.map(|answer| answer::reference(&answer).to_owned())
+}
+
+/// Returns the marked answer of the worked solution under `key`.
+fn marked(object: &Map<String, Value>, key: &str) -> Option<String> {
+    marked_in(find(object, key)?.as_str()?)
+}
+
+fn marked_in(solution: &str) -> Option<String> {
     // "The answer is" within a worked solution may be about a part of the problem, and a wrong reference is worse
     // than none.
+    let marked = answer::extract_marked(solution);
     let marked = marked.filter(|found| found.marker != Marker::Sentence);
-    Ok(marked.map(|found| found.text.to_owned()))
+    marked.map(|found| found.text.to_owned())
 }
 
 /// Returns a string or a number as text, and `None` for other types.
@@ -503,58 +622,38 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-fn checked_text(text: &str, field: &'static str) -> Result<String, LineFault> {
+fn check_text(text: &str, field: &str) -> Result<(), LineFault> {
+    let field = || field.to_owned();
     if text.trim().is_empty() {
-        return Err(LineFault::BlankText { field });
+        return Err(LineFault::BlankText { field: field() });
     }
     if text.len() > MAX_PROBLEM_BYTES {
         return Err(LineFault::LongProblem {
-            field,
+            field: field(),
             bytes: text.len(),
         });
     }
-    Ok(text.to_owned())
+    Ok(())
 }
 
 /// Returns the string or number under `field` as text; `None` if the field is absent or null.
-fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<String>, LineFault> {
+fn scalar(object: &Map<String, Value>, field: &str) -> Result<Option<String>, LineFault> {
     let value = find(object, field).filter(|value| !value.is_null());
     let Some(value) = value else {
         return Ok(None);
     };
     let text = text_of(value).ok_or_else(|| LineFault::Type {
-        field,
+        field: field.to_owned(),
         found: kind(value),
         wanted: "a string or a number",
     });
     text.map(Some)
 }
 
-/// Decodes a line as UTF-8 and checks its length. The first line may begin with byte order marks. An error is
-/// returned if it shows that the file is not text.
-fn decoded(line: &[u8], is_first: bool) -> Result<&str, LineFault> {
-    // This check precedes that of the length: a compressed file may have a very long first line, and "too long" would
-    // mislead.
-    if is_first && let Some(packed) = beamgen_files::packed(line) {
-        return Err(LineFault::Packed(packed));
-    }
-    if line.len() > MAX_LINE_BYTES {
-        return Err(LineFault::LongLine);
-    }
-    let mut skipped = 0;
-    // A tool that adds a byte order mark may have added it to a file that had one.
-    while is_first && line[skipped..].starts_with(b"\xef\xbb\xbf") {
-        skipped += 3;
-    }
-    std::str::from_utf8(&line[skipped..]).map_err(|error| LineFault::Encoding {
-        at: skipped + error.valid_up_to(),
-    })
-}
-
-fn at(source: &str, line: usize, fault: LineFault) -> ProblemsError {
-    ProblemsError::Line {
+fn at(source: &str, place: Place, fault: LineFault) -> ProblemsError {
+    ProblemsError::Record {
         source_name: source.to_owned(),
-        line,
+        place,
         fault,
     }
 }

@@ -8,11 +8,13 @@
 #![forbid(unsafe_code)]
 
 mod output;
+mod panics;
 
 pub use output::{
     FileId, Output, append, create_folder, create_new, is_about_the_name, is_foreign_folder, place,
     replace, write,
 };
+pub use panics::caught;
 
 use std::fs::File;
 use std::io::{self, BufRead, ErrorKind, Read};

@@ -1,4 +1,4 @@
-//! The errors of fetching a model. Every message is one line and ends with advice.
+//! The errors of fetching a model or a data set. Every message is one line and ends with advice.
 
 use std::fmt;
 use std::io;
@@ -20,6 +20,24 @@ pub enum HubError {
         id: String,
         /// The rule that the text breaks.
         reason: NameError,
+    },
+    /// The text is neither a data set's name nor the address of its page.
+    #[error(
+        "invalid name of a data set {id:?}: {reason}; use ORG/NAME, ORG/NAME@REVISION or the address of its page"
+    )]
+    BadDataSetId {
+        /// The rejected text.
+        id: String,
+        /// The rule that the text breaks.
+        reason: NameError,
+    },
+    /// The data set has no such subset or split, or several to choose from.
+    #[error("{id}: {reason}")]
+    DataSet {
+        /// The data set as `ORG/NAME` or `ORG/NAME@REVISION`.
+        id: String,
+        /// The fault and the names to choose from.
+        reason: String,
     },
     /// An environment variable, or a field of [`HubConfig`](crate::HubConfig), has an invalid
     /// value.

@@ -320,10 +320,11 @@ fn one_line(error: &ureq::Error) -> String {
     error.to_string().replace(['\n', '\r'], " ")
 }
 
-/// Returns the address of a file at a commit, with special characters escaped.
-pub(crate) fn file_url(endpoint: &str, repo: &str, commit: &str, file: &str) -> String {
+/// Returns the address of a file at a commit, with special characters escaped. `page` is
+/// `ORG/NAME`, or `datasets/ORG/NAME`.
+pub(crate) fn file_url(endpoint: &str, page: &str, commit: &str, file: &str) -> String {
     let file = utf8_percent_encode(file, ESCAPED);
-    format!("{endpoint}/{repo}/resolve/{commit}/{file}")
+    format!("{endpoint}/{page}/resolve/{commit}/{file}")
 }
 
 fn origin(uri: &Uri) -> (Option<&str>, Option<String>, u16) {

@@ -11,14 +11,15 @@ use hf_hub::api::RepoInfo;
 use crate::blob::Job;
 use crate::cached::{CachedModel, file_names, scan};
 use crate::clock::{Clock, SystemClock};
+use crate::data_set::{CONVERTED, Chosen, DataSetPart, FetchedData, choose};
 use crate::error::{RequestError, RequestTarget};
 use crate::files::{Part, missing, needed, shards};
 use crate::http::{Client, file_url};
-use crate::id::{is_commit, safe_path};
+use crate::id::{Kind, is_commit, safe_path};
 use crate::progress::observed;
 use crate::repo_dir::{RepoDir, hf_repo};
 use crate::retry::{Patience, Retry, TransferError};
-use crate::{HubConfig, HubError, ModelId, Progress, space};
+use crate::{DataSetId, HubConfig, HubError, ModelId, Progress, space};
 
 /// The number of files that are downloaded at the same time.
 const AT_ONCE: usize = 2;
@@ -126,6 +127,119 @@ impl Hub {
         self.fetch_part(id, Part::NoTokenizer, progress)
     }
 
+    /// Parses a data set's name, or the address of its page on this hub or on the public hub.
+    ///
+    /// # Errors
+    /// Returns [`HubError::BadDataSetId`] if the text is neither a name nor such an address.
+    pub fn data_set(&self, name: &str) -> Result<DataSetId, HubError> {
+        DataSetId::at(&self.config.endpoint, name)
+    }
+
+    /// Brings the files of one split of a data set into the cache, where Python's `hf_hub_download`
+    /// finds them, too.
+    ///
+    /// Without a revision the Hub's conversion to Parquet is taken, and the branch `main` if there
+    /// is none. Requests, failures and an unreachable hub are handled as in [`fetch`](Self::fetch).
+    ///
+    /// # Errors
+    /// Returns any [`HubError`] except those of names; [`HubError::DataSet`] names the subsets or
+    /// splits to choose from.
+    pub fn fetch_data(
+        &self,
+        id: &DataSetId,
+        part: &DataSetPart,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<FetchedData, HubError> {
+        let converted = self.fetch_split(id, CONVERTED, part, progress);
+        match converted {
+            Err(HubError::Request {
+                error: RequestError::NoRevision,
+                ..
+            }) if !id.names_revision() => self.fetch_split(id, "main", part, progress),
+            // Offline, the cache may have only the one or the other.
+            Err(HubError::Offline { .. }) if !id.names_revision() => {
+                let plain = self.fetch_split(id, "main", part, progress);
+                plain.or(converted)
+            }
+            found => found,
+        }
+    }
+
+    /// Fetches a split at the revision of `id`, or at `usual`.
+    fn fetch_split(
+        &self,
+        id: &DataSetId,
+        usual: &str,
+        part: &DataSetPart,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<FetchedData, HubError> {
+        let at = id.at_revision(usual);
+        let is_converted = at.revision() == CONVERTED;
+        let repo = RepoDir::new(&self.config.cache, &at);
+        let choose = |names: &mut dyn Iterator<Item = &String>| {
+            choose(names, is_converted, part).map_err(|reason| HubError::DataSet {
+                id: id.to_string(),
+                reason,
+            })
+        };
+        // A snapshot has only the files of the splits that were fetched.
+        let known = repo.commit(&at).and_then(|commit| {
+            let names = file_names(&repo.snapshot(&commit));
+            Some((choose(&mut names.iter()).ok()?, commit))
+        });
+        match known {
+            Some((chosen, commit)) if at.commit().is_some() || self.config.offline => {
+                Ok(FetchedData::new(id, &repo, chosen, commit, true, None))
+            }
+            None if self.config.offline => Err(self.offline(&at, &[])),
+            known => observed(progress, |reporter| {
+                let asked = Fetch {
+                    hub: self,
+                    repo: &repo,
+                    id: &at,
+                    part: Part::Whole,
+                    retry: Retry {
+                        clock: self.client.clock.as_ref(),
+                        reporter,
+                        turn: &self.turn,
+                    },
+                };
+                let target = self.target(&at);
+                let patience = match known {
+                    Some(_) => Patience::NONE,
+                    None => asked.patience(),
+                };
+                let listing = match (asked.listing(patience), known) {
+                    (Err(TransferError::Request { error, .. }), Some((chosen, commit)))
+                        if error.allows_cached_copy() =>
+                    {
+                        let note = format!("{target}: {error}; using the cached {commit}");
+                        return Ok(FetchedData::new(
+                            id,
+                            &repo,
+                            chosen,
+                            commit,
+                            true,
+                            Some(note),
+                        ));
+                    }
+                    (listing, _) => listing.map_err(|stop| stop.at(&target))?,
+                };
+                let chosen = choose(&mut listing.files.iter())?;
+                let new = asked.bring(&listing.commit, &chosen.files)?;
+                asked.record(&listing.commit, &new)?;
+                Ok(FetchedData::new(
+                    id,
+                    &repo,
+                    chosen,
+                    listing.commit,
+                    new.is_empty(),
+                    None,
+                ))
+            }),
+        }
+    }
+
     fn fetch_part(
         &self,
         id: &ModelId,
@@ -200,11 +314,15 @@ impl Hub {
 
     fn offline(&self, id: &ModelId, missing_files: &[String]) -> HubError {
         let missing = match missing_files {
+            [] if id.kind() == Kind::DataSet => "the split is".to_owned(),
             [] => "the model is".to_owned(),
             [one] => format!("{one} is"),
             [first, rest @ ..] => format!("{first} and {} more files are", rest.len()),
         };
         let mut command = format!("hf download {}", id.repo());
+        if id.kind() == Kind::DataSet {
+            command.push_str(" --repo-type dataset");
+        }
         if let Some(file) = id.file() {
             command.push_str(&format!(" {file}"));
         }
@@ -233,6 +351,32 @@ impl Fetched {
             commit,
             from_cache,
             note: None,
+        }
+    }
+}
+
+impl FetchedData {
+    fn new(
+        id: &DataSetId,
+        repo: &RepoDir,
+        chosen: Chosen,
+        commit: String,
+        from_cache: bool,
+        note: Option<String>,
+    ) -> Self {
+        let snapshot = repo.snapshot(&commit);
+        let partial = chosen.is_partial.then(|| {
+            let split = &chosen.split;
+            format!("{id}: the Hub has converted only the first 5 GB of {split}")
+        });
+        let files = chosen.files.iter();
+        Self {
+            files: files.map(|file| snapshot.join(file)).collect(),
+            subset: chosen.subset,
+            split: chosen.split,
+            commit,
+            from_cache,
+            notes: note.into_iter().chain(partial).collect(),
         }
     }
 }
@@ -336,15 +480,21 @@ impl Fetch<'_> {
             new.extend(self.bring(commit, &shards)?);
         }
 
+        self.record(commit, &new)?;
+        Ok(Fetched::new(snapshot, gguf, commit.clone(), new.is_empty()))
+    }
+
+    /// Links downloaded files into the snapshot and records the commit of the revision.
+    fn record(&self, commit: &str, new: &[(String, String)]) -> Result<(), HubError> {
         // Links come before the reference. A crash in between then leaves a snapshot without a
         // branch, and not a branch whose snapshot is incomplete.
-        for (file, etag) in &new {
-            repo.link(commit, file, etag)?;
+        for (file, etag) in new {
+            self.repo.link(commit, file, etag)?;
         }
-        if id.commit().is_none() {
-            repo.set_commit(id, commit)?;
+        match self.id.commit() {
+            None => self.repo.set_commit(self.id, commit),
+            Some(_) => Ok(()),
         }
-        Ok(Fetched::new(snapshot, gguf, commit.clone(), new.is_empty()))
     }
 
     /// Downloads the files that the snapshot lacks, two at a time, after checking that the disk has
@@ -406,7 +556,7 @@ impl Fetch<'_> {
     fn job(&self, commit: &str, file: &str) -> Result<Job, HubError> {
         let Self { hub, id, .. } = self;
         let target = hub.target(id).with_file(file);
-        let url = file_url(&hub.config.endpoint, id.repo(), commit, file);
+        let url = file_url(&hub.config.endpoint, &hf_repo(id).url(), commit, file);
         let metadata = self.retry.run(self.patience(), || {
             match hub.client.metadata(&url) {
                 // The repository was just listed, so it exists. Mirrors send 404 without a code for

@@ -30,9 +30,97 @@ pub(crate) const PUBLIC_HOSTS: [&str; 2] = ["huggingface.co", "hf.co"];
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelId {
+    kind: Kind,
     repo: String,
     revision: String,
     gguf: Option<Gguf>,
+}
+
+/// The kind of a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Model,
+    DataSet,
+}
+
+/// The name of a data set: `ORG/NAME` or `ORG/NAME@REVISION`, or the address of its page. Without a
+/// revision the Hub's conversion to Parquet is meant.
+///
+/// ```
+/// # use beamgen_hub::DataSetId;
+/// let id: DataSetId = "HuggingFaceH4/MATH-500".parse()?;
+/// assert_eq!(id.to_string(), "HuggingFaceH4/MATH-500");
+/// # Ok::<(), beamgen_hub::HubError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataSetId {
+    repo: String,
+    revision: Option<String>,
+}
+
+impl DataSetId {
+    /// Returns the repository in the form `ORG/NAME`.
+    #[must_use]
+    pub fn repo(&self) -> &str {
+        &self.repo
+    }
+
+    /// Parses a data set's name, or the address of its page at `endpoint` or on the public hub.
+    pub(crate) fn at(endpoint: &str, name: &str) -> Result<Self, HubError> {
+        let parsed = match page(name, endpoint) {
+            Some(page) => match page.strip_prefix("datasets/") {
+                Some(page) => parse_page(page),
+                None => Err(NameError::Page),
+            },
+            None => parse(name),
+        };
+        let parsed = parsed.and_then(|id| match id.gguf {
+            Some(_) => Err(NameError::Form),
+            None => Ok(id),
+        });
+        let id = parsed.map_err(|reason| HubError::BadDataSetId {
+            id: name.to_owned(),
+            reason,
+        })?;
+        let is_named =
+            name.contains('@') || page(name, endpoint).is_some_and(|p| p.contains("/tree/"));
+        Ok(Self {
+            repo: id.repo,
+            revision: is_named.then_some(id.revision),
+        })
+    }
+
+    /// Returns the repository at the named revision, or at `usual`.
+    pub(crate) fn at_revision(&self, usual: &str) -> ModelId {
+        ModelId {
+            kind: Kind::DataSet,
+            repo: self.repo.clone(),
+            revision: self.revision.as_deref().unwrap_or(usual).to_owned(),
+            gguf: None,
+        }
+    }
+
+    pub(crate) fn names_revision(&self) -> bool {
+        self.revision.is_some()
+    }
+}
+
+impl FromStr for DataSetId {
+    type Err = HubError;
+
+    fn from_str(id: &str) -> Result<Self, HubError> {
+        Self::at("https://huggingface.co", id)
+    }
+}
+
+impl fmt::Display for DataSetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.repo)?;
+        match &self.revision {
+            Some(revision) => write!(f, "@{revision}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The way in which one GGUF file is requested.
@@ -47,6 +135,10 @@ impl ModelId {
     #[must_use]
     pub fn repo(&self) -> &str {
         &self.repo
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Returns the branch, tag or commit; `main` by default.
@@ -207,6 +299,7 @@ fn model(repo: &str, revision: &str, gguf: Option<Gguf>) -> Result<ModelId, Name
         }
     }
     Ok(ModelId {
+        kind: Kind::Model,
         repo: repo.to_owned(),
         revision: revision.to_owned(),
         gguf,

@@ -1,6 +1,7 @@
-//! Models by name: from `ORG/NAME` on a Hugging Face hub to a folder on this machine.
+//! Models and data sets by name: from `ORG/NAME` on a Hugging Face hub to files on this machine.
 //!
-//! [`Hub::fetch`] downloads only the files that a model needs. The cache is the one of Python's
+//! [`Hub::fetch`] downloads only the files that a model needs, and [`Hub::fetch_data`] those of one
+//! split of a data set. The cache is the one of Python's
 //! `huggingface_hub`, so both programs find each other's downloads. [`Hub::cached`] lists the
 //! cache.
 //!
@@ -50,6 +51,7 @@ mod blob;
 mod cached;
 mod clock;
 mod config;
+mod data_set;
 mod error;
 mod files;
 mod headers;
@@ -65,7 +67,8 @@ pub use beamgen_certificates::Certificates;
 pub use cached::{CachedModel, CachedRevision};
 pub use clock::Clock;
 pub use config::HubConfig;
+pub use data_set::{DataSetPart, FetchedData};
 pub use error::{HubError, NameError, PathError, RequestError, RequestTarget};
 pub use hub::{Fetched, Hub};
-pub use id::ModelId;
+pub use id::{DataSetId, ModelId};
 pub use progress::Progress;

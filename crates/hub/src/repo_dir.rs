@@ -1,5 +1,5 @@
 //! The cache folder of one repository. The layout is that of Python's `huggingface_hub`:
-//! `models--ORG--NAME/{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`, and
+//! `models--ORG--NAME` or `datasets--ORG--NAME`: `{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`, and
 //! locks in `.locks/`.
 
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 
 use crate::HubError;
-use crate::id::{ModelId, is_commit};
+use crate::id::{Kind, ModelId, is_commit};
 use crate::progress::{Progress, Reporter};
 
 #[derive(Debug)]
@@ -91,7 +91,10 @@ impl RepoDir {
 pub(crate) fn hf_repo(id: &ModelId) -> Repo {
     Repo::with_revision(
         id.repo().to_owned(),
-        RepoType::Model,
+        match id.kind() {
+            Kind::Model => RepoType::Model,
+            Kind::DataSet => RepoType::Dataset,
+        },
         id.revision().to_owned(),
     )
 }

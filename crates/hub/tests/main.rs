@@ -1,6 +1,7 @@
 //! The hub against a server of the hub's protocol on this machine. No test needs the network.
 
 mod caching;
+mod data_sets;
 mod fetching;
 mod python;
 mod refusals;

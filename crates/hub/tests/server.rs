@@ -281,11 +281,25 @@ fn route(state: &State, on_cdn: bool, path: &str) -> Reply {
         });
     }
     let not_found = |code: &str| Reply::new(404).with("X-Error-Code", code);
-    let revisions = ["main", "branch", "refs%2Fpr%2F1", commit.as_str()];
+    let mut revisions = vec!["main", "branch", "refs%2Fpr%2F1", commit.as_str()];
     let api = path.strip_prefix("/api/models/");
-    let mut parts = api.unwrap_or(&path[1..]).splitn(4, '/');
+    // Data sets are stored under `datasets/ORG/NAME`.
+    let data_api = path.strip_prefix("/api/datasets/");
+    let data = data_api.or_else(|| path.strip_prefix("/datasets/"));
+    let api = api.or(data_api);
+    let mut parts = data.or(api).unwrap_or(&path[1..]).splitn(4, '/');
     let mut part = || parts.next().unwrap_or_default();
-    let repo = format!("{}/{}", part(), part());
+    let mut repo = format!("{}/{}", part(), part());
+    if data.is_some() {
+        repo = format!("datasets/{repo}");
+        // The Hub converts small sets of any format.
+        if files
+            .keys()
+            .any(|(of, name)| *of == repo && name.ends_with("/0000.parquet"))
+        {
+            revisions.push("refs%2Fconvert%2Fparquet");
+        }
+    }
     let (kind, rest) = (part(), part());
     if repo != REPO && !files.keys().any(|(of, _)| *of == repo) {
         return not_found("RepoNotFound");

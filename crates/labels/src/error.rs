@@ -2,46 +2,23 @@
 
 use std::io;
 
-use crate::{Place, Reason};
+use crate::{Place, Reason, RecordsError};
 
 /// An error of reading or writing a file of labelled chains. Each message is a single line that
 /// says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelsError {
-    /// The file or the standard input cannot be opened or read.
-    #[error("{source_name}: {}: give a readable file, or `-` for stdin", beamgen_files::reason(.error))]
-    Unreadable {
-        /// The path, or `<stdin>`.
-        source_name: String,
-        /// The cause reported by the operating system.
-        error: io::Error,
-    },
+    /// The file cannot be read, or a record is damaged.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     /// The file contains no record at all.
     #[error("{source_name}: no chains in it: write one JSON object a line")]
     Empty {
         /// The path, or `<stdin>`.
         source_name: String,
     },
-    /// A line of a file of JSON lines is not complete JSON.
-    #[error("{source_name}: line {line}: {reason}: write one JSON object a line")]
-    Line {
-        /// The path, or `<stdin>`.
-        source_name: String,
-        /// The line number, from 1.
-        line: usize,
-        /// The message of the JSON parser.
-        reason: String,
-    },
-    /// The file begins with `[` but is not a JSON array.
-    #[error("{source_name}: not JSON: {reason}")]
-    Array {
-        /// The path, or `<stdin>`.
-        source_name: String,
-        /// The message of the JSON parser, with line and column.
-        reason: String,
-    },
     /// The first record has the fields of no known format.
-    #[error("{source_name}: {place}: unknown format (fields: {fields}): name one of {formats}")]
+    #[error("{}: unknown format (fields: {fields}): name one of {formats}", place.within(source_name))]
     Unknown {
         /// The path, or `<stdin>`.
         source_name: String,
@@ -53,7 +30,7 @@ pub enum LabelsError {
         formats: String,
     },
     /// No record could be used, or one record could not be used in a file that needs all of them.
-    #[error("{source_name}: {place}: {reason}{}", further(*.others))]
+    #[error("{}: {reason}{}", place.within(source_name), further(*.others))]
     NoneUsable {
         /// The path, or `<stdin>`.
         source_name: String,
@@ -103,7 +80,7 @@ pub enum LabelsError {
         rating: i8,
     },
     /// A record of a pool of solutions cannot be used.
-    #[error("{source_name}: {place}: {reason}")]
+    #[error("{}: {reason}", place.within(source_name))]
     NoSolutions {
         /// The path, or `<stdin>`.
         source_name: String,

@@ -1,9 +1,11 @@
 //! A normal form of problem texts, to find the same problem in two files.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use crate::{LabelsError, read};
+use beamgen_records::DataSource;
+
+use crate::LabelsError;
+use crate::open::each;
 
 /// Returns a text in lower case, without LaTeX spacing and math delimiters. Words, numbers and
 /// operators are separated by single spaces; other ASCII punctuation counts as white space.
@@ -77,9 +79,10 @@ const FIELDS: [&str; 7] = [
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, is not JSON, or has no field with a problem.
-pub fn problems_of(path: &Path) -> Result<BTreeSet<String>, LabelsError> {
+pub fn problems_of(source: impl Into<DataSource>) -> Result<BTreeSet<String>, LabelsError> {
+    let source = source.into();
     let mut problems = BTreeSet::new();
-    read::file(path, &mut |_, record| {
+    each(&source, &mut |_, record| {
         // PRM800K has the problem inside an object `question`.
         let within = record
             .get("question")
@@ -95,7 +98,7 @@ pub fn problems_of(path: &Path) -> Result<BTreeSet<String>, LabelsError> {
     })?;
     if problems.is_empty() {
         Err(LabelsError::NoProblems {
-            source_name: read::source(path),
+            source_name: source.name,
         })
     } else {
         Ok(problems)

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::io::BufRead;
-use std::path::Path;
 
 use beamgen_eval::cut_response;
+use beamgen_records::{Accepted, DataSource, Record, read_source};
 use serde_json::Value;
 
 use crate::event::Event;
-use crate::{Format, LabelledChain, LabelsError, Place, Reason, read};
+use crate::{Format, LabelledChain, LabelsError, Place, Reason};
 
 /// The number of records after which the search for a known format gives up.
 const LOOKED_AT: usize = 16;
@@ -57,15 +57,19 @@ pub struct Rejected {
     pub reason: Reason,
 }
 
-/// Reads a regular file: JSON lines or one JSON array. `-` is the standard input. Without `format`,
+/// Reads a regular file: JSON lines, one JSON array or a table. `-` is the standard input. Without `format`,
 /// the first records decide. Records that cannot be used go to [`Labelled::rejected`].
 ///
 /// # Errors
 /// Returns a message of one line if the file cannot be read, is not JSON, has an unknown format, or
 /// has no usable record.
-pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, LabelsError> {
-    let mut reader = Reader::new(read::source(path), format, true);
-    read::file(path, &mut |place, record| reader.take(place, record))?;
+pub fn open(
+    source: impl Into<DataSource>,
+    format: Option<&'static Format>,
+) -> Result<Labelled, LabelsError> {
+    let source = source.into();
+    let mut reader = Reader::new(source.name.clone(), format, true);
+    each(&source, &mut |place, record| reader.take(place, record))?;
     reader.done()
 }
 
@@ -75,11 +79,12 @@ pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, La
 /// # Errors
 /// Returns an error if the file cannot be read, is not JSON, or has a record that cannot be used.
 pub fn open_unlabelled(
-    path: &Path,
+    source: impl Into<DataSource>,
     cut: &dyn Fn(&str) -> Vec<String>,
 ) -> Result<Labelled, LabelsError> {
-    let mut reader = Reader::new(read::source(path), None, false);
-    read::file(path, &mut |place, mut record| {
+    let source = source.into();
+    let mut reader = Reader::new(source.name.clone(), None, false);
+    each(&source, &mut |place, mut record| {
         cut_response(&mut record, cut);
         reader.take(place, record)
     })?;
@@ -91,10 +96,14 @@ pub fn open_unlabelled(
 ///
 /// # Errors
 /// Returns an error if neither [`open`] nor [`open_unlabelled`] can read the file.
-pub fn open_any(path: &Path, cut: &dyn Fn(&str) -> Vec<String>) -> Result<Labelled, LabelsError> {
-    match open(path, None) {
+pub fn open_any(
+    source: impl Into<DataSource>,
+    cut: &dyn Fn(&str) -> Vec<String>,
+) -> Result<Labelled, LabelsError> {
+    let source = source.into();
+    match open(&source, None) {
         Err(LabelsError::Unknown { .. } | LabelsError::NoneUsable { .. }) => {
-            open_unlabelled(path, cut)
+            open_unlabelled(source, cut)
         }
         read => read,
     }
@@ -111,10 +120,29 @@ pub fn parse(
     format: Option<&'static Format>,
 ) -> Result<Labelled, LabelsError> {
     let mut reader = Reader::new(source.to_owned(), format, true);
-    read::records(input, source, &mut |place, record| {
-        reader.take(place, record)
+    let accepted = Accepted::JSON;
+    beamgen_records::read(input, source, accepted, &mut |place, record| {
+        reader.take(place, json(record))
     })?;
     reader.done()
+}
+
+/// Calls `each` with every record of a file, in order.
+pub(crate) fn each(
+    source: &DataSource,
+    each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
+) -> Result<(), LabelsError> {
+    read_source(source, Accepted::JSON, &mut |place, record| {
+        each(place, json(record))
+    })
+}
+
+/// Returns the JSON of a record: plain text is not [accepted](Accepted::JSON).
+pub(crate) fn json(record: Record) -> Value {
+    match record {
+        Record::Json(value) => value,
+        Record::Text(text) => Value::String(text),
+    }
 }
 
 /// The state while a file is read.

@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::io::BufRead;
-use std::path::Path;
 
+use beamgen_records::{Accepted, DataSource};
 use serde_json::Value;
 
 use crate::field::{self, Record};
-use crate::{LabelsError, Place, Reason, read};
+use crate::open::{each, json};
+use crate::{LabelsError, Place, Reason};
 
 mod gsm8k_models;
 mod own;
@@ -121,9 +122,10 @@ pub struct Pool {
 /// # Errors
 /// Returns a message of one line, with the file and the position, if the file cannot be read, is
 /// not JSON, has an unknown layout, or has a record that cannot be used.
-pub fn open(path: &Path, limit: Option<usize>) -> Result<Pool, LabelsError> {
-    let mut reader = Reader::new(read::source(path), limit);
-    read::file(path, &mut |place, record| reader.read(place, &record))?;
+pub fn open(source: impl Into<DataSource>, limit: Option<usize>) -> Result<Pool, LabelsError> {
+    let source = source.into();
+    let mut reader = Reader::new(source.name.clone(), limit);
+    each(&source, &mut |place, record| reader.read(place, &record))?;
     reader.done()
 }
 
@@ -134,8 +136,9 @@ pub fn open(path: &Path, limit: Option<usize>) -> Result<Pool, LabelsError> {
 /// record that cannot be used.
 pub fn parse(input: impl BufRead, source: &str, limit: Option<usize>) -> Result<Pool, LabelsError> {
     let mut reader = Reader::new(source.to_owned(), limit);
-    read::records(input, source, &mut |place, record| {
-        reader.read(place, &record)
+    let accepted = Accepted::JSON;
+    beamgen_records::read(input, source, accepted, &mut |place, record| {
+        reader.read(place, &json(record))
     })?;
     reader.done()
 }
@@ -210,7 +213,7 @@ impl Reader {
                 there.solutions.append(&mut solved.solutions);
             }
             None if self.problems.len() < self.limit => {
-                let (Place::Line(number) | Place::Item(number)) = place;
+                let number = place.number();
                 solved.id = solved.id.or_else(|| Some(number.to_string()));
                 self.by_text
                     .insert(solved.problem.clone(), self.problems.len());

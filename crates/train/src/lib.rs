@@ -37,16 +37,19 @@ pub enum Error {
         /// The number of updates that finished before.
         step: usize,
     },
-    /// A line of a data file is not a valid example.
-    #[error("{}:{line}: {reason}", path.display())]
+    /// A record of a data file is not a valid example.
+    #[error("{}: {reason}", place.within(source_name))]
     Data {
-        /// The path of the file, as the caller gave it.
-        path: PathBuf,
-        /// The number of the line, from 1.
-        line: usize,
-        /// The part of the message after path and line number.
+        /// The path of the file, as the caller gave it, or a data set's name.
+        source_name: String,
+        /// The position of the record.
+        place: beamgen_records::Place,
+        /// The part of the message after file and position.
         reason: String,
     },
+    /// A data file cannot be read, or a record is damaged.
+    #[error(transparent)]
+    Records(#[from] beamgen_records::RecordsError),
     /// The folder holds an earlier run, and resuming was not requested.
     #[error("{}: holds an earlier run: resume it, or delete the folder", .0.display())]
     EarlierRun(PathBuf),

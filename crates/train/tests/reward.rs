@@ -301,7 +301,7 @@ fn job(family: &str, from: &str, name: &str, train: Trained, dir: &Path) -> Job 
             reference: None,
         },
         from: Checkpoint::from(&folder(from)),
-        data: labelled_file(name, dir),
+        data: labelled_file(name, dir).into(),
         out: dir.join("out"),
         recipe: Recipe {
             train,

@@ -31,7 +31,7 @@ from beamgen._events import (
 )
 from beamgen._mend import Cost, Found, Guarded, Refined, Round, Version
 from beamgen._monitor import Drift, Monitoring, MonitorRow, monitor
-from beamgen._problem import Problem, read_problems, sample_problems
+from beamgen._problem import Problem, load_problems, sample_problems
 from beamgen._rerank import Reranking, Selector, rerank
 from beamgen._result import Answer, Ledger, Node, Outcome, Pruned, Result, Step, Unsound
 from beamgen._reward_model import RewardModel, score
@@ -94,7 +94,7 @@ __all__ = [
     "bench",
     "evaluate_prm",
     "monitor",
-    "read_problems",
+    "load_problems",
     "rerank",
     "sample_problems",
     "score",

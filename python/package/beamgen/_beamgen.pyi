@@ -15,7 +15,7 @@ __all__ = [
     "evaluate_prm",
     "launch",
     "monitor",
-    "read_problems",
+    "load_problems",
     "rerank",
     "sample_problems",
 ]
@@ -101,7 +101,11 @@ def evaluate_prm(
 ) -> tuple[str, str, bool]: ...
 def launch(arguments: list[str], at: int) -> int: ...
 def monitor(reference: str | os.PathLike[str], runs: list[str | os.PathLike[str]]) -> tuple[str, list[str]]: ...
-def read_problems(path: str | os.PathLike[str]) -> list[str]: ...
+def load_problems(
+    name: str | os.PathLike[str],
+    part: tuple[str | None, str | None],
+    keys: tuple[str | None, str | None, str | None],
+) -> list[str]: ...
 def rerank(
     keywords: str,
     lines: str | None,

@@ -30,12 +30,28 @@ class Problem:
     """The data by which a verifier judges, such as the tests of a program, as JSON values. The search never uses them."""
 
 
-def read_problems(path: str | os.PathLike[str]) -> list[Problem]:
-    """Reads the problems of a file: JSON lines with ``problem`` (or ``question`` or ``prompt``), ``answer`` and ``id``, or
-    plain text with a problem a line. The list ``steps`` has steps that every chain begins with; ``context``
-    (or ``documents`` or ``passage``) is a document or a list of them.
+def load_problems(
+    name: str | os.PathLike[str],
+    *,
+    subset: str | None = None,
+    split: str | None = None,
+    problem_key: str | None = None,
+    answer_key: str | None = None,
+    solution_key: str | None = None,
+) -> list[Problem]:
+    """Reads the problems of a file, or of a data set on the Hugging Face hub.
+
+    A file is JSON lines, a JSON array, CSV, TSV or Parquet, also compressed by gzip, zstd or xz, or plain text with a
+    problem a line. ``ORG/NAME`` or ``ORG/NAME@REVISION`` is a data set; ``subset`` is by default ``default`` or the
+    only one, ``split`` is ``test`` or the only one.
+
+    The keys of published data sets are known; ``problem_key``, ``answer_key`` and ``solution_key`` (a worked solution
+    whose box is the reference) name others.
+
+    Raises :class:`InputError` if there is no such file or data set, or if a record is not a problem.
     """
-    return [_problem(line) for line in _beamgen.read_problems(path)]
+    part, keys = (subset, split), (problem_key, answer_key, solution_key)
+    return [_problem(line) for line in _beamgen.load_problems(name, part, keys)]
 
 
 def sample_problems() -> list[Problem]:

@@ -17,7 +17,7 @@ from beamgen._errors import RunError
 from beamgen._events import Event, reader
 from beamgen._foreign import warn_foreign
 from beamgen._mend import Guarded, Refined
-from beamgen._problem import Problem, as_line, read_problems, refuse_table
+from beamgen._problem import Problem, as_line, load_problems, refuse_table
 from beamgen._result import Outcome, Result
 from beamgen._reward_model import checked
 from beamgen._settings import for_request, for_solver
@@ -131,13 +131,13 @@ class Solver:
 
         With ``as_completed=True`` each comes as soon as it is done; its ``index`` is the problem's position.
 
-        ``problems`` is a file (a path) or anything that gives problems; they are taken as there is room for them.
+        ``problems`` is a file (a path), a data set ``ORG/NAME`` or anything that gives problems; they are taken as there is room for them.
         One that cannot be solved stops nothing: its result has an ``error``. ``timeout`` is in seconds for each of
         them, ``tree=False`` spares the memory of their trees.
         """
         refuse_table(problems, "problems", 'a column, such as df["problem"], or a list of mappings')
         requests, wanted = self._engine.requests(False, tree), for_request(settings)
-        given = read_problems(problems) if isinstance(problems, str | os.PathLike) else problems
+        given = load_problems(problems) if isinstance(problems, str | os.PathLike) else problems
         # Twice what is worked on at once, so that the engine never waits for this side.
         most = 2 * int(self.settings["search"]["in_flight"])
         results = self._solve_all(requests, iter(given), wanted, timeout, most, not as_completed)

@@ -6,7 +6,7 @@ use beamgen::Aggregation;
 use beamgen::eval::calibrate::Method;
 use clap::Args;
 
-use super::{PrmFlags, RuleFlags, by_name, texts};
+use super::{PartFlags, PrmFlags, RuleFlags, by_name, texts};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::CALIBRATE)]
@@ -14,6 +14,8 @@ pub(crate) struct CalibrateArgs {
     /// Files of labelled chains of one policy (generator and temperature), from `beamgen label`
     #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "runs")]
     pub data: Vec<PathBuf>,
+    #[command(flatten)]
+    pub part: PartFlags,
     /// Use chains of this policy only: its generator's name or fingerprint, or a part of either
     ///
     /// @T after the name selects temperature T, as in NAME@0.5 or @0.5. Required if the data have

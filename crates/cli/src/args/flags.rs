@@ -61,6 +61,11 @@ impl Given {
         given.find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
+    /// Whether --offline was given: nothing is downloaded.
+    pub(crate) fn offline(&self) -> bool {
+        self.get("offline").and_then(Value::as_bool) == Some(true)
+    }
+
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(Value::as_str)
     }

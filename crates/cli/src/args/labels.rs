@@ -6,7 +6,7 @@ use beamgen_labels::{Agree, FORMATS, Format, LabelRule, Neutral, RolloutLabel, S
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{CheckerFlags, PrmFlags, by_name};
+use super::{CheckerFlags, PartFlags, PrmFlags, by_name};
 
 const LABELS: &str = "\
 Examples:
@@ -38,9 +38,11 @@ pub(crate) enum LabelsCommand {
 /// The files, and how they are read.
 #[derive(Args, Debug)]
 pub(crate) struct InputFlags {
-    /// Labelled chains, JSON lines or one JSON array; `-` is stdin
+    /// Labelled chains: files or data sets ORG/NAME; `-` is stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub part: PartFlags,
     /// Format of the files [default: recognised from the first records]
     #[arg(long, value_name = "FORMAT", value_parser = format(|_| true), hide_possible_values = true)]
     pub from: Option<&'static Format>,

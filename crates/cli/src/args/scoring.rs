@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use beamgen::Aggregation;
 use clap::Args;
 
-use super::{PrmFlags, RuleFlags, ScoreFlags, texts};
+use super::{PartFlags, PrmFlags, RuleFlags, ScoreFlags, texts};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::SCORE)]
@@ -34,6 +34,8 @@ pub(crate) struct EvalPrmArgs {
     /// Files of labelled chains, in any format of `beamgen labels`; each has a row in the table
     #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "redraw")]
     pub data: Vec<PathBuf>,
+    #[command(flatten)]
+    pub part: PartFlags,
     /// Write a report to this folder: report.md, results.json, rows.jsonl, plots
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub report: Option<PathBuf>,

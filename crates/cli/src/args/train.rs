@@ -6,7 +6,7 @@ use beamgen::models::WeightType;
 use clap::{Args, Subcommand};
 
 use super::adapt::RefreshFlags;
-use super::{RuleFlags, texts};
+use super::{PartFlags, RuleFlags, texts};
 
 #[cfg(feature = "train")]
 use beamgen_train::tune::Trained;
@@ -47,6 +47,8 @@ pub(crate) struct SftArgs {
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
     #[command(flatten)]
+    pub part: PartFlags,
+    #[command(flatten)]
     pub tune: TuneFlags,
     /// System prompt of the chat, as `generator.system_prompt` of `beamgen solve`
     #[arg(long, value_name = "TEXT")]
@@ -70,6 +72,8 @@ pub(crate) struct RewardArgs {
     /// Labelled chains, in any format that `beamgen labels` reads
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
+    #[command(flatten)]
+    pub part: PartFlags,
     #[command(flatten)]
     pub tune: TuneFlags,
     /// Format of the trained model: a family of `beamgen models`, or a TOML file

@@ -47,8 +47,12 @@ fn one() -> u64 {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetEntry {
     pub name: Spanned<String>,
-    /// Relative to the bench file.
+    /// Relative to the bench file, or the name of a data set.
     pub file: Option<PathBuf>,
+    /// The subset of a data set.
+    pub subset: Option<String>,
+    /// The split of a data set.
+    pub split: Option<String>,
     pub count: Option<usize>,
     pub seed: Option<u64>,
     pub min_people: Option<usize>,

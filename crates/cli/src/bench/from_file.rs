@@ -67,7 +67,8 @@ pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Fail
         }
     }
     settings::refuse_idle(&searches, given, "a run with scorer prm or orm")?;
-    let (sets, problems) = sets::load(file, given_file(args), args.limit)?;
+    let offline = base.models.offline;
+    let (sets, problems) = sets::load(file, given_file(args), &args.data, offline, args.limit)?;
     let mut outline = Outline {
         seeds: file.written.seeds,
         sets,

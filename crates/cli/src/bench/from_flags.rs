@@ -18,7 +18,12 @@ pub(super) fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     let searches = crossed(&base, &args.strategies, &args.scorers, &args.chains)?;
     let configs: Vec<Config> = searches.iter().map(|(_, config)| config.clone()).collect();
     settings::refuse_idle(&configs, &args.settings.given, "--scorers prm or orm")?;
-    let (problems, count) = settings::problems(given_file(args), args.limit)?;
+    let (problems, count) = settings::problems(
+        given_file(args),
+        &args.data,
+        base.models.offline,
+        args.limit,
+    )?;
     let set = SetOutline::of_file(given_file(args), &problems, count);
     Ok(Plan::of(searches, seeds, set, problems)?)
 }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use beamgen::Problem;
-use beamgen::eval::Problems;
+use beamgen::eval::{Place, Problems};
 use beamgen_measure::bench::{SetOutline, UNFIT_NAME, is_fit_name};
 use beamgen_measure::slug;
 use beamgen_world::Split;
 
 use super::file::{BenchFile, SetEntry};
-use crate::args::ProblemsArgs;
+use crate::args::{DataFlags, PartFlags, ProblemsArgs};
 use crate::failure::Failure;
 use crate::{problems, settings};
 
@@ -21,11 +21,13 @@ const MOST_DRAWN: usize = 1_000_000;
 pub(super) fn load(
     file: &BenchFile,
     given: Option<&Path>,
+    data: &DataFlags,
+    offline: bool,
     limit: Option<usize>,
 ) -> Result<(Vec<SetOutline>, Vec<Problems>), Failure> {
     let (mut outlines, mut all) = (Vec::new(), Vec::new());
     if file.written.sets.is_empty() {
-        let (problems, count) = settings::problems(given, limit)?;
+        let (problems, count) = settings::problems(given, data, offline, limit)?;
         outlines.push(SetOutline::of_file(None, &problems, count));
         all.push(problems);
     }
@@ -36,7 +38,17 @@ pub(super) fn load(
         check_name(name, others).map_err(fault)?;
         let (source, problems) = match (&set.file, set.count) {
             (Some(path), None) if !names_the_world(set) => {
-                let (problems, _) = settings::problems(Some(&file.folder().join(path)), limit)?;
+                let data = DataFlags {
+                    part: PartFlags {
+                        subset: set.subset.clone(),
+                        split: set.split.clone(),
+                    },
+                    ..data.clone()
+                };
+                // A path that exists wins; others may be names of data sets.
+                let local = file.folder().join(path);
+                let given = if local.exists() { &local } else { path };
+                let (problems, _) = settings::problems(Some(given), &data, offline, limit)?;
                 (path.display().to_string(), problems)
             }
             (None, Some(count)) if (1..=MOST_DRAWN).contains(&count) => {
@@ -104,14 +116,15 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
             args.dependency_distance
         ));
     }
-    let lines = (1..=problems.len()).collect();
+    let places = (1..=problems.len()).map(Place::Row).collect();
     Ok((
         source.clone(),
         Problems {
             source,
             problems,
-            lines,
+            places,
             unread: Default::default(),
+            found: Default::default(),
         },
     ))
 }

@@ -16,7 +16,7 @@ use crate::watch::Shown;
 pub(crate) fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
     let config = settings::prm_config(&args.prm)?;
     let rule = args.labels.rule(Neutral::Positive);
-    let sets = eval_prm::open(&args.data, args.limit, &rule)?;
+    let sets = eval_prm::open(&super::sources(args)?, args.limit, &rule)?;
     let problems = sets.iter().flat_map(|set| &set.chains);
     let problems = problems.map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;

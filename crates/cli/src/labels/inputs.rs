@@ -8,7 +8,7 @@ use serde_json::json;
 use super::write::Lines;
 use crate::args::InputFlags;
 use crate::failure::{Failure, refuse};
-use crate::output;
+use crate::{data, output};
 
 /// The number of rejected records per file that are printed.
 const SHOWN: usize = 10;
@@ -19,8 +19,8 @@ const SHOWN: usize = 10;
 pub(crate) fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
     let rejected = flags.rejected.as_deref().map(Lines::open).transpose()?;
     let mut inputs = Vec::new();
-    for path in &flags.files {
-        let mut input = open(path, flags.from)?;
+    for source in data::sources(&flags.files, &flags.part, false)? {
+        let mut input = open(source, flags.from)?;
         if !flags.level.is_empty() {
             input.chains = of_levels(input.chains, &flags.level, &input.source)?;
         }

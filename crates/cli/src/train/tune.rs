@@ -1,10 +1,9 @@
 //! `beamgen train sft`, `prm` and `orm`: fine-tunes a checkpoint on examples from files.
 
 use std::io::Write;
-use std::path::Path;
 
 use beamgen::models::PrmSpec;
-use beamgen_labels::Neutral;
+use beamgen_labels::{DataSource, Neutral};
 use beamgen_train::tune::labelled::{Labels, Target};
 use beamgen_train::tune::{Job, Recipe, Task, run};
 
@@ -12,6 +11,7 @@ use super::display::Display;
 use super::numbers::{positive, recipe_of, share};
 use super::{checkpoint, failure};
 use crate::args::{RewardArgs, SftArgs, TuneFlags};
+use crate::data;
 use crate::failure::Failure;
 use crate::output;
 use crate::peak_memory;
@@ -24,7 +24,11 @@ pub(super) fn sft(args: &SftArgs) -> Result<(), Failure> {
         system: args.system_prompt.clone(),
         chat_template: chat_template.transpose()?,
     };
-    let mut job = job(&args.tune, &args.data, task)?;
+    let mut job = job(
+        &args.tune,
+        data::source(&args.data, &args.part, false)?,
+        task,
+    )?;
     job.recipe.restrict_vocabulary = args.restrict_vocabulary;
     train(&job)
 }
@@ -46,7 +50,11 @@ pub(super) fn reward(args: &RewardArgs, target: Target) -> Result<(), Failure> {
         head_warmup: share("--head-warmup", args.head_warmup)?,
         reference: args.prm_reference.as_deref().map(checkpoint),
     };
-    let mut job = job(&args.tune, &args.data, task)?;
+    let mut job = job(
+        &args.tune,
+        data::source(&args.data, &args.part, false)?,
+        task,
+    )?;
     job.recipe.head_rate = positive("--head-learning-rate", args.head_learning_rate)?;
     train(&job)
 }
@@ -67,11 +75,11 @@ fn train(job: &Job) -> Result<(), Failure> {
     Ok(o.flush()?)
 }
 
-fn job(flags: &TuneFlags, data: &Path, task: Task) -> Result<Job, Failure> {
+fn job(flags: &TuneFlags, data: DataSource, task: Task) -> Result<Job, Failure> {
     Ok(Job {
         task,
         from: checkpoint(&flags.run.from),
-        data: data.to_owned(),
+        data,
         out: flags.run.out.clone(),
         recipe: Recipe {
             epochs: flags.epochs,

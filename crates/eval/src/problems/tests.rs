@@ -104,19 +104,264 @@ fn text_has_a_problem_a_line() {
 }
 
 #[test]
-fn tables_are_told_by_their_names() {
+fn tables_and_arrays_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let opened = |name: &str, text: &str| {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
         Problems::open(&path).map_err(|error| error.to_string())
     };
-    for (name, separator) in [("p.csv", "commas"), ("p.TSV", "tabs")] {
-        let refused = opened(name, "What is 1 + 1?\n").unwrap_err();
-        assert!(refused.contains(separator), "{refused}");
+    for (name, text) in [
+        ("p.csv", "id,Question,answer\na,\"What, now?\",2\n"),
+        ("p.TSV", "id\tquestion\tanswer\na\tWhat, now?\t2\n"),
+        (
+            "p.json",
+            r#"[{"id": "a", "question": "What, now?", "answer": 2}]"#,
+        ),
+        // JSON lines under any name are what they are.
+        (
+            "lines.csv",
+            r#"{"id": "a", "question": "What, now?", "answer": 2}"#,
+        ),
+    ] {
+        let read = opened(name, text).unwrap();
+        let problem = &read.problems[0];
+        let found = (
+            problem.id.as_str(),
+            problem.text.as_str(),
+            problem.answer.as_deref(),
+        );
+        assert_eq!(found, ("a", "What, now?", Some("2")), "{name}");
     }
-    // JSON lines under any name are what they are.
-    assert!(opened("lines.csv", "{\"problem\": \"p\"}").is_ok());
+    let refused = opened("p.csv", "What is 1 + 1?\nb\n").unwrap_err();
+    assert!(
+        refused.contains(":2: field \"problem\": missing"),
+        "{refused}"
+    );
+}
+
+/// A faithful record of each set in the table: its own keys, with shorter texts.
+#[test]
+fn known_sets() {
+    let rows = [
+        (
+            "GSM8K",
+            r#"{"question": "q", "answer": "so <<1+1=2>>\n#### 2"}"#,
+            "q",
+            Some("2"),
+        ),
+        (
+            "MATH-500",
+            r#"{"problem": "q", "solution": "\\boxed{3}", "answer": "3", "subject": "Algebra", "level": 2, "unique_id": "test/algebra/1.json"}"#,
+            "q",
+            Some("3"),
+        ),
+        (
+            "MATH",
+            r#"{"problem": "q", "level": "Level 5", "type": "Algebra", "solution": "so $\\boxed{\\frac{1}{2}}$."}"#,
+            "q",
+            Some("\\frac{1}{2}"),
+        ),
+        (
+            "AIME or AMC",
+            r#"{"id": 0, "problem": "q", "solution": "long", "answer": "204", "url": "https://x"}"#,
+            "q",
+            Some("204"),
+        ),
+        (
+            "AIME or AMC",
+            r#"{"id": 1, "problem": "q", "answer": 27.0, "url": "https://x"}"#,
+            "q",
+            Some("27.0"),
+        ),
+        (
+            "OlympiadBench",
+            r#"{"id": 1, "question": "q", "solution": ["s"], "final_answer": ["$2$"], "context": null, "is_multiple_answer": false, "answer_type": "Numerical"}"#,
+            "q",
+            Some("$2$"),
+        ),
+        (
+            "SVAMP",
+            r#"{"ID": "chal-1", "Body": "b.", "Question": "q?", "Equation": "( 8.0 - 3.0 )", "Answer": "5.0", "Type": "Subtraction"}"#,
+            "b. q?",
+            Some("5.0"),
+        ),
+        (
+            "ASDiv",
+            r#"{"body": "b.", "question": "q?", "solution_type": "Addition", "answer": "9 (apples)", "formula": "7+2=9"}"#,
+            "b. q?",
+            Some("9 (apples)"),
+        ),
+        (
+            "MAWPS",
+            r#"{"id": "mawps__1", "question": "q", "chain": "<gadget/>", "result": "4", "result_unit": "cm", "expression": "1 + 3"}"#,
+            "q",
+            Some("4"),
+        ),
+        (
+            "MAWPS",
+            r#"{"iIndex": 1, "sQuestion": "q", "lEquations": ["x=1+3"], "lSolutions": [4.0]}"#,
+            "q",
+            Some("4.0"),
+        ),
+        (
+            "MMLU-Pro",
+            r#"{"question_id": 70, "question": "q", "options": ["x", "y"], "answer": "B", "answer_index": 1, "category": "law"}"#,
+            "q\n\nA. x\nB. y",
+            Some("B"),
+        ),
+        (
+            "HumanEval",
+            r#"{"task_id": "HumanEval/0", "prompt": "def f():", "canonical_solution": "return 1", "test": "def check(f): assert f() == 1", "entry_point": "f"}"#,
+            "def f():",
+            None,
+        ),
+        (
+            "MBPP",
+            r#"{"task_id": 11, "text": "q", "code": "c", "test_list": ["assert f()"], "test_setup_code": ""}"#,
+            "q",
+            None,
+        ),
+        (
+            "PRMBench",
+            r#"{"original_question": "q", "modified_question": "r", "original_process": ["a"], "modified_process": ["b"], "modified_steps": [1], "error_steps": [1], "idx": "x"}"#,
+            "q",
+            None,
+        ),
+        (
+            "PRM800K",
+            r#"{"labeler": "l", "question": {"problem": "q", "ground_truth_answer": "7"}, "label": {"steps": []}}"#,
+            "q",
+            Some("7"),
+        ),
+        (
+            "Math-Shepherd",
+            r#"{"input": "q? Step 1: We add. \u043a\u0438", "label": "q? Step 1: We add. +", "task": "GSM8K"}"#,
+            "q?",
+            None,
+        ),
+        (
+            "verl",
+            r#"{"data_source": "openai/gsm8k", "prompt": [{"role": "user", "content": "q"}], "ability": "math", "reward_model": {"style": "rule", "ground_truth": "72"}}"#,
+            "q",
+            Some("72"),
+        ),
+        (
+            "OpenRLHF",
+            r#"{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], "label": "5"}"#,
+            "q",
+            Some("5"),
+        ),
+        (
+            "messages",
+            r#"{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "\\boxed{6}"}]}"#,
+            "q",
+            Some("6"),
+        ),
+    ];
+    for (set, line, text, answer) in rows {
+        let got = Problems::read(line.as_bytes(), "f").unwrap();
+        let problem = got.problems[0].clone();
+        let found = (problem.text.as_str(), problem.answer.as_deref());
+        assert_eq!(found, (text, answer), "{set}");
+        assert_eq!(
+            got.found.unwrap().sets.iter().collect::<Vec<_>>(),
+            [&set],
+            "{line}"
+        );
+        assert_eq!(
+            problem.tests.is_some(),
+            matches!(set, "HumanEval" | "MBPP"),
+            "{set}"
+        );
+    }
+    let code = Problems::read(rows[11].1.as_bytes(), "f").unwrap();
+    assert_eq!(code.problems[0].id, "HumanEval/0");
+    let tests = code.problems[0].tests.as_ref().unwrap();
+    assert_eq!(tests["entry_point"], "f");
+    assert_eq!(code.unread_note(), None);
+}
+
+/// Returns a record of GPQA: the right option, then three wrong ones.
+fn gpqa(order: [&str; 4]) -> String {
+    let [right, a, b, c] = order;
+    format!(
+        r#"{{"Question": "q", "Correct Answer": "{right}", "Incorrect Answer 1": "{a}", "Incorrect Answer 2": "{b}", "Incorrect Answer 3": "{c}", "Record ID": "rec1"}}"#
+    )
+}
+
+#[test]
+fn options_of_gpqa_have_an_order_of_their_own() {
+    let first = read(gpqa(["w", "x", "y", "z"])).unwrap();
+    let (text, answer) = (&first[0].text, first[0].answer.as_deref().unwrap());
+    assert!(text.contains(&format!("\n{answer}. w")), "{text}: {answer}");
+    // The order depends on the texts alone, not on which of them is right.
+    let other = read(gpqa(["y", "z", "w", "x"])).unwrap();
+    assert_eq!(&other[0].text, text);
+    assert!(text.contains(&format!("\n{}. y", other[0].answer.as_deref().unwrap())));
+    let letters: std::collections::BTreeSet<String> = (0..40)
+        .map(|i| {
+            read(gpqa([&format!("w{i}"), "x", "y", "z"])).unwrap()[0]
+                .answer
+                .clone()
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(letters.len(), 4, "{letters:?}");
+}
+
+#[test]
+fn named_keys_win() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.jsonl");
+    let line =
+        r#"{"question": "q", "answer": 1, "text": "other", "key": [2], "worked": "\\boxed{3}"}"#;
+    std::fs::write(&path, line).unwrap();
+    let opened = |problem: Option<&str>, answer: Option<&str>, solution: Option<&str>| {
+        let keys = NamedKeys {
+            problem: problem.map(str::to_owned),
+            answer: answer.map(str::to_owned),
+            solution: solution.map(str::to_owned),
+        };
+        let read = Problems::open_with(&path, &keys).map_err(|error| error.to_string())?;
+        let problem = read.problems[0].clone();
+        Ok::<_, String>((problem.text, problem.answer))
+    };
+    let found = |text: &str, answer: &str| Ok((text.to_owned(), Some(answer.to_owned())));
+    assert_eq!(opened(None, None, None), found("q", "1"));
+    assert_eq!(opened(Some("text"), Some("key"), None), found("other", "2"));
+    assert_eq!(opened(None, None, Some("worked")), found("q", "3"));
+    let refused = opened(None, Some("gold"), None).unwrap_err();
+    assert!(
+        refused.contains(":1: no \"gold\", which was named, but \"question\", \"answer\""),
+        "{refused}"
+    );
+}
+
+/// Returns a record of MATH.
+fn math(level: usize) -> String {
+    format!(
+        r#"{{"problem": "{level}", "level": "Level {level}", "type": "t", "solution": "\\boxed{{3}}"}}"#
+    )
+}
+
+#[test]
+fn what_was_found_is_one_sentence() {
+    let note = |text: &str| {
+        Problems::read(text.as_bytes(), "f")
+            .unwrap()
+            .found_note()
+            .unwrap()
+    };
+    assert_eq!(
+        note(&format!("{}\n{}", math(1), math(5))),
+        "f: 2 problems in the layout of MATH, 2 answers from \"solution\", levels 1 to 5"
+    );
+    assert_eq!(note("What?"), "f: 1 problem, no reference answers");
+    assert_eq!(
+        note("{\"problem\": \"p\", \"gold\": 3}\n{\"problem\": \"q\"}"),
+        "f: 2 problems, 1 answer from \"gold\""
+    );
 }
 
 #[test]
@@ -166,14 +411,15 @@ fn faults_name_file_line_and_field() {
             "{\"problem\": \"p\", \"id\": 2}\n{\"problem\": \"p\"}".to_owned(),
             "f:2: field \"id\": \"2\" is also on line 1",
         ),
-        ("[\n{\"problem\": \"p\"}]".to_owned(), "f:1: a JSON array"),
         (
-            "id,problem,answer\n1,What?,2".to_owned(),
-            "f:1: a table with commas between its values: write JSON lines",
+            "[\n{\"problem\": \"p\"}, 7]".to_owned(),
+            "f: item 2: found a number",
         ),
+        ("[".to_owned(), "f: not a JSON array (EOF"),
+        ("[]".to_owned(), "f: no problems"),
         (
-            "\"Question\"\t\"Final answer\"\n".to_owned(),
-            "f:1: a table with tabs between its values",
+            "id,problem,answer\n1,What?".to_owned(),
+            "f:2: 2 values where the head has 3 names",
         ),
         (
             format!("{{\"problem\": \"{}\"}}", "a".repeat(1_000_000)),
@@ -181,20 +427,13 @@ fn faults_name_file_line_and_field() {
         ),
         ("a".repeat(1_000_000), "f:1: field \"text\": 1000000 bytes"),
         (
-            "a".repeat(MAX_LINE_BYTES + 1),
-            "f:1: the line is longer than 8 MiB",
+            "a".repeat(beamgen_records::MAX_LINE_BYTES + 1),
+            "f:1: the line is longer than 16 MiB",
         ),
     ] {
         let got = message(&bytes);
         assert!(got.starts_with(want), "{got}");
     }
-    let got = message(b"\x1f\x8b\x08\x00\n");
-    assert!(
-        got.starts_with("f:1: compressed by gzip: unpack it"),
-        "{got}"
-    );
-    let got = message(b"PAR1\x15\x04");
-    assert!(got.contains("read_parquet"), "{got}");
     let got = message(b"What is 1?\nWhat \xff is 2?\n");
     assert!(got.starts_with("f:2: invalid UTF-8 at byte 5"), "{got}");
 }

@@ -86,11 +86,11 @@ fn every_layout_is_recognised_and_read() {
 fn what_cannot_be_used_names_file_line_and_field() {
     let good = r#"{"problem": "p", "answer": "1", "solutions": ["1"]}"#;
     for (line, words) in [
-        ("{", "line 2: not JSON"),
-        ("3", "line 2: unknown layout of solutions"),
+        ("{", "FILE:2: not JSON"),
+        ("3", "FILE:2: unknown layout of solutions"),
         (
             r#"{"problem": "p", "solutions": 3}"#,
-            "line 2: field \"solutions\": write a list",
+            "FILE:2: field \"solutions\": write a list",
         ),
         (
             r#"{"problem": "q", "answer": "1", "solutions": []}"#,
@@ -127,7 +127,7 @@ fn what_cannot_be_used_names_file_line_and_field() {
     ] {
         let fault = opened(&format!("{good}\n{line}\n"), None).expect_err(line);
         assert!(
-            fault.starts_with("FILE: ") && fault.contains(words),
+            fault.starts_with("FILE:") && fault.contains(words),
             "{line}: {fault}"
         );
         assert!(!fault.contains('\n'), "{fault}");

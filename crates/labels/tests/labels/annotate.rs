@@ -268,7 +268,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let error = Annotation::open(three(), &path, options("anna"))
         .unwrap_err()
         .to_string();
-    assert!(error.contains("line 1"), "{error}");
+    assert!(error.contains(":1: "), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"{\"id\": 1}\n");
     let none = Annotation::open(Vec::new(), &path, options("anna")).unwrap_err();
     assert!(none.to_string().contains("no chains"));

@@ -130,7 +130,7 @@ fn a_line_may_hold_two_records() {
     let record = json!({"problem": "p", "steps": ["a"], "label": -1});
     let lines = format!("{record}{record} {record}\n{record}x");
     let error = parse(lines.as_bytes(), "f", None).unwrap_err().to_string();
-    assert!(error.starts_with("f: line 2: not JSON"), "{error}");
+    assert!(error.starts_with("f:2: not JSON"), "{error}");
     let read = parse(&lines.as_bytes()[..lines.len() - 1], "f", None).unwrap();
     assert_eq!(read.chains.len(), 4);
     assert_eq!(read.places[2].to_string(), "line 1");

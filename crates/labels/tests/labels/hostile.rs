@@ -15,14 +15,14 @@ fn files_that_are_not_what_they_should_be() {
     assert!(fault("", None).contains("no chains in it"));
     assert!(fault("\n \n", Some("ratings")).contains("no chains in it"));
     assert!(fault("[]", None).contains("no chains in it"));
-    assert!(fault("{\"problem\": 1", None).contains("line 1: not JSON"));
-    assert!(fault("\nnothing", None).contains("line 2: not JSON"));
-    assert!(fault("[{\"problem\": \"p\"},", None).contains("not JSON"));
-    assert!(fault("[] []", None).contains("not JSON"));
+    assert!(fault("{\"problem\": 1", None).contains("f:1: not JSON"));
+    assert!(fault("\nnothing", None).contains("f:2: not JSON"));
+    assert!(fault("[{\"problem\": \"p\"},", None).contains("not a JSON array"));
+    assert!(fault("[] []", None).contains("not a JSON array"));
     assert!(fault("{\"a\": 1, \"b\": 2}", None).contains("unknown format (fields: a, b)"));
-    assert!(fault("3", None).contains("line 1"));
+    assert!(fault("3", None).contains("f:1: "));
     let unlabelled = fault("{\"problem\": \"p\", \"steps\": [\"a\"]}\n", None);
-    assert!(unlabelled.starts_with("f: line 1: field \"label\": missing"));
+    assert!(unlabelled.starts_with("f:1: field \"label\": missing"));
     let none = Format::named("nothing").unwrap_err().to_string();
     assert!(none.contains("one of beamgen, "), "{none}");
 }
@@ -51,9 +51,7 @@ fn labels_that_are_no_numbers_are_refused() {
 #[test]
 fn what_cannot_be_read_is_said() {
     let dir = tempfile::tempdir().unwrap();
-    let error = open(&dir.path().join("none"), None)
-        .unwrap_err()
-        .to_string();
+    let error = open(dir.path().join("none"), None).unwrap_err().to_string();
     assert!(error.contains("No such file"), "{error}");
     assert!(
         open(dir.path(), None)
@@ -67,7 +65,7 @@ fn what_cannot_be_read_is_said() {
         open(&path, None)
             .unwrap_err()
             .to_string()
-            .contains("line 1: not JSON")
+            .contains(":1: invalid UTF-8 at byte 7")
     );
     let long = format!("{{\"a\": \"{}\"}}", "x".repeat(17 << 20));
     std::fs::write(&path, long).unwrap();

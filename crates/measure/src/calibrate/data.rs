@@ -1,11 +1,10 @@
 //! The labelled chains of one policy, and their split by problem.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use beamgen::eval::calibrate::PolicyName;
 use beamgen::eval::{Fingerprint, GivenChain};
-use beamgen_labels::{LabelRule, LabelledChain, Policy, Source, normalised, split};
+use beamgen_labels::{DataSource, LabelRule, LabelledChain, Policy, Source, normalised, split};
 
 use crate::Error;
 use crate::scores;
@@ -42,13 +41,13 @@ pub(super) struct Label {
 /// # Errors
 /// A file cannot be used, no chain matches, or the matching chains belong to several policies.
 pub fn open(
-    paths: &[impl AsRef<Path>],
+    sources: &[impl Clone + Into<DataSource>],
     policy: Option<&str>,
     rule: LabelRule,
 ) -> Result<Chosen, Error> {
     let mut chains = Vec::new();
-    for path in paths {
-        chains.extend(beamgen_labels::open(path.as_ref(), None)?.chains);
+    for source in sources {
+        chains.extend(beamgen_labels::open(source.clone(), None)?.chains);
     }
     let mut names: Vec<PolicyName> = Vec::new();
     chains.retain(|chain| {

@@ -9,7 +9,7 @@ use crate::report::slug;
 use crate::scores;
 use beamgen::eval::GivenChain;
 use beamgen::eval::quality::ScoredChain;
-use beamgen_labels::{LabelRule, Labelled, LabelledChain};
+use beamgen_labels::{DataSource, LabelRule, Labelled, LabelledChain};
 
 /// The chains of one file, before they are scored.
 pub struct Set {
@@ -28,16 +28,16 @@ pub struct Set {
 /// # Errors
 /// A file cannot be used, or no step of it has a label.
 pub fn open(
-    paths: &[impl AsRef<Path>],
+    sources: &[impl Clone + Into<DataSource>],
     limit: Option<usize>,
     rule: &LabelRule,
 ) -> Result<Vec<Set>, Error> {
     let mut sets: Vec<Set> = Vec::new();
-    for path in paths {
-        let path = path.as_ref();
-        let labelled = beamgen_labels::open(path, None)?;
+    for source in sources {
+        let source: DataSource = source.clone().into();
+        let labelled = beamgen_labels::open(&source, None)?;
         sets.push(Set::new(
-            name(path, |name: &str| {
+            name(Path::new(&source.name), |name: &str| {
                 // Slugs are compared, because file names of figures contain the slug of the set.
                 sets.iter().any(|set| slug(&set.outline.name) == slug(name))
             }),

@@ -211,3 +211,6 @@ pub(super) fn divide(
 pub(crate) fn shares(total: usize, parts: usize) -> impl Iterator<Item = usize> {
     (0..parts).map(move |i| total / parts + usize::from(i < total % parts))
 }
+
+#[cfg(test)]
+mod tests;

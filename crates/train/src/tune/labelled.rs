@@ -1,8 +1,6 @@
 //! Conversion of labelled chains into training examples for a reward model.
 
-use std::path::Path;
-
-use beamgen_labels::{LabelRule, LabelledChain, Stat};
+use beamgen_labels::{DataSource, LabelRule, LabelledChain, Stat};
 use beamgen_prm::{ChainWriter, Written};
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
@@ -58,8 +56,14 @@ impl Labels {
     ///
     /// # Errors
     /// The file cannot be read, a chain cannot be written in the format of the model, or no example remains.
-    pub fn read(&self, path: &Path, writer: &ChainWriter, longest: usize) -> Result<Read> {
-        let file = beamgen_labels::open(path, None)?;
+    pub fn read(
+        &self,
+        source: impl Into<DataSource>,
+        writer: &ChainWriter,
+        longest: usize,
+    ) -> Result<Read> {
+        let source = source.into();
+        let file = beamgen_labels::open(&source, None)?;
         let mut random = ChaCha8Rng::seed_from_u64(PARTIAL_SEED);
         let mut read = Read {
             rejected: file.rejected.len(),
@@ -71,7 +75,7 @@ impl Labels {
             for chain in chain.with_alternatives().into_iter().take(most) {
                 let example = self.example(&chain, writer).map_err(|reason| {
                     let name = chain.id.as_deref().unwrap_or(&chain.problem);
-                    Error::Config(format!("{}: chain {name:?}: {reason}", path.display()))
+                    Error::Config(format!("{}: chain {name:?}: {reason}", source.name))
                 })?;
                 match example {
                     None => read.unlabelled += 1,
@@ -90,7 +94,7 @@ impl Labels {
             }
         }
         if read.examples.is_empty() {
-            let path = path.display();
+            let path = &source.name;
             Err(Error::Config(if read.too_long > 0 {
                 format!("{path}: no labelled chain has at most {longest} tokens")
             } else {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use beamgen_engine::{ChatTemplate, Checkpoint, ModelConfig, Tokenizer, WeightType, Weights};
 use beamgen_prm::{ChainWriter, HeadSpec, Normaliser, PrmSpec};
+use beamgen_records::DataSource;
 use candle_core::DType;
 use serde_json::json;
 
@@ -27,7 +28,7 @@ pub struct Job {
     /// The checkpoint to start from.
     pub from: Checkpoint,
     /// The file of examples: problems with solutions for `Sft`, labelled chains for `Reward`.
-    pub data: PathBuf,
+    pub data: DataSource,
     /// The output folder of the trained checkpoint. Its subfolder `work` holds the state and the log.
     pub out: PathBuf,
     /// The hyperparameters. A resumed run must have the same.
@@ -112,7 +113,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     if train.is_empty() {
         return Err(Error::Config(format!(
             "{}: all examples are held out: hold out a smaller fraction",
-            job.data.display()
+            job.data.name
         )));
     }
 

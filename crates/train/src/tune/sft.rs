@@ -1,16 +1,12 @@
 //! Conversion of problems with solutions into training examples for a generator.
 
-use std::path::Path;
-
 use beamgen_engine::{ChatTemplate, Ending, Message, Tokenizer};
+use beamgen_records::{Accepted, DataSource, Record};
 use serde_json::Value;
 
 use super::Example;
 use super::batches::Read;
 use crate::{Error, Result};
-
-/// The largest accepted size of a data file, in bytes.
-const MAX_BYTES: u64 = 4 << 30;
 
 /// The number of words from which an `answer` of one line counts as a worked solution.
 const BARE_WORDS: usize = 10;
@@ -32,27 +28,25 @@ pub struct Format<'a> {
 type Turn = (String, String);
 
 impl Format<'_> {
-    /// Reads a file of JSON lines. A line has `problem` (or `question`) and `solution` (or `answer`). Alternatively
+    /// Reads a file of JSON lines, a JSON array or a table. A record has `problem` (or `question`) and `solution` (or `answer`). Alternatively
     /// it has `messages` with `role` and `content`, which end with the assistant's solution.
     ///
     /// # Errors
-    /// [`Error::Data`] for an invalid line; [`Error::Config`] if no example remains, or if all solutions are bare
+    /// [`Error::Data`] for an invalid record; [`Error::Config`] if no example remains, or if all solutions are bare
     /// results.
-    pub fn read(&self, path: &Path) -> Result<Read> {
-        let text = beamgen_files::read_text_file(path, MAX_BYTES)
-            .map_err(|error| Error::Config(format!("{}: {error}", path.display())))?;
+    pub fn read(&self, source: &DataSource) -> Result<Read> {
         let mut read = Read::default();
         let mut worked = false;
-        for (i, line) in text.lines().enumerate() {
-            if line.trim().is_empty() {
-                continue;
-            }
+        beamgen_records::read_source::<Error>(source, Accepted::JSON, &mut |place, record| {
             let bad = |reason: String| Error::Data {
-                path: path.to_owned(),
-                line: i + 1,
+                source_name: source.name.clone(),
+                place,
                 reason,
             };
-            let value = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
+            let value = match record {
+                Record::Json(value) => value,
+                Record::Text(text) => Value::String(text),
+            };
             let (before, solution) = turns(&value).map_err(bad)?;
             let others = ["messages", "solution"];
             let is_answer = others.iter().all(|other| value.get(other).is_none());
@@ -60,15 +54,16 @@ impl Format<'_> {
             let example = self.example(&before, &solution).map_err(bad)?;
             if example.ids.len() > self.longest {
                 read.too_long += 1;
-                continue;
+                return Ok(());
             }
             // The last question identifies the example, since many examples may share earlier turns.
             let problem = before.iter().rev().find(|turn| turn.0 == "user");
             read.problems
                 .push(problem.map(|turn| turn.1.clone()).unwrap_or_default());
             read.examples.push(example);
-        }
-        let path = path.display();
+            Ok(())
+        })?;
+        let path = &source.name;
         if read.examples.is_empty() {
             let longest = self.longest;
             return Err(Error::Config(format!(

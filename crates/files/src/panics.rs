@@ -1,4 +1,4 @@
-//! Turns panics in crates that parse a checkpoint's files into errors.
+//! Turns panics in libraries that parse files into errors.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -10,8 +10,11 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `f`. If `f` panics, nothing is printed, and the panic's message is returned as the error.
-pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+/// Calls `f`, which parses bytes that a user gave by a library that may panic.
+///
+/// # Errors
+/// If `f` panics, nothing is printed, and the panic's message is returned.
+pub fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     // The hook is global, so it is set once and looks at the thread that panics. Panics of other
     // threads are still printed.
