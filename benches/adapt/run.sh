@@ -43,3 +43,14 @@ for seed in $SEEDS; do
   rl "credit-rollouts-$seed" "$seed" "$CREDIT_UPDATES" --reward rollouts --rollouts 4
   rl "credit-prm-$seed" "$seed" "$CREDIT_UPDATES" --reward prm --credit differences
 done
+
+# PRIME: a log-ratio to the first policy, which learns outcomes before and after every update, gives the steps their rewards.
+if [ "${PRIME:=1}" = 1 ]; then
+  problems outcomes-problems.jsonl --count 200 --split train --seed 75
+  stage outcomes "$beamgen" label outcomes-problems.jsonl --chains 8 --rollouts 0 --out outcomes.jsonl
+  stage implicit "$beamgen" train orm --from "$generator" --data outcomes.jsonl --prm-format implicit-prm --prm-reference "$generator" --out implicit \
+    --learning-rate 1e-4 --epochs 1
+  for seed in $SEEDS; do
+    rl "prime-$seed" "$seed" "$CREDIT_UPDATES" --reward both --credit sum --prm implicit --prm-reference "$generator" --refresh-prm 1 --refresh-problems 32 --chains 4
+  done
+fi
