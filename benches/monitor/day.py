@@ -4,7 +4,7 @@
 
 Makes a reference of 500 searches, serves CALM fresh problems of the same kind (5,000 by default) to 16 clients, and then
 SHIFTED (600) requests of each kind of shift: problems of seven people, and chains sampled at a temperature of 1.5. Last,
-GENERATOR writes SHIFTED chains under the same reward model. After each 500 requests it prints the largest statistic as a
+SHIFTED problems are solved with GENERATOR under the same reward model, and `beamgen monitor` compares the run. After each 500 requests it prints the largest statistic as a
 share of its bound, and the quantities above a bound.
 """
 
@@ -99,9 +99,17 @@ finally:
     server.wait()
 for other in others:
     # `--prm bundled` is for the bundled generator only; this one writes with the same tokens.
-    server, url = started("--generator", other, "--prm", str(prm), "--prm-format", "step-token")
-    try:
-        assert serve("another generator", problems(shifted, 7)) > 0
-    finally:
-        server.terminate()
-        server.wait()
+    models = ["--generator", other, "--prm", str(prm), "--prm-format", "step-token"]
+    # A server knows its models and refuses the reference of others. Their run files can be compared all the same.
+    refused = subprocess.run(
+        [program, "serve", "--port", "0", "--reference", "calibration.json", *models], cwd=place, capture_output=True, text=True
+    )
+    print(refused.stderr.splitlines()[-1])
+    assert refused.returncode == 2
+    (place / "others.jsonl").write_text(run("problems", "--count", str(shifted), "--seed", "7"))
+    run("solve", "others.jsonl", *models, "--quiet", "--out", "others-run.jsonl")
+    compared = subprocess.run(
+        [program, "monitor", "calibration.json", "others-run.jsonl"], cwd=place, capture_output=True, text=True
+    )
+    print(compared.stdout + compared.stderr)
+    assert compared.returncode == 1
