@@ -164,6 +164,70 @@ fn a_recipe_of_search_and_learn_is_one_command() {
         );
 }
 
+#[test]
+fn a_run_becomes_a_table_and_completions() {
+    let place = Place::new();
+    let file = fixture("p.jsonl");
+    let solve = [
+        "solve",
+        file.as_str(),
+        "-n",
+        "4",
+        "--limit",
+        "3",
+        "--quiet",
+        "--out",
+        "run.jsonl",
+    ];
+    place.run(&[&solve[..], &["--tree"]].concat()).ok();
+    let show = |flag: &str, name: &str| place.run(&["show", "run.jsonl", flag, name]);
+    for name in ["t.csv", "t.tsv"] {
+        show("--table", name).ok();
+    }
+    let csv = place.read("t.csv");
+    let mut lines = csv.lines();
+    let head = lines.next().expect("a head");
+    assert!(
+        head.starts_with("id,problem,reference,answer,correct,"),
+        "{head}"
+    );
+    assert!(csv.contains("\nworld-4401-3,"), "{csv}");
+    let parquet = show("--table", "t.parquet");
+    if cfg!(feature = "data") {
+        parquet.ok();
+        // The table has problems and answers, so it can be solved again.
+        let again = place.run(&[
+            "solve",
+            "t.parquet",
+            "-n",
+            "4",
+            "--answer-key",
+            "reference",
+            "--json",
+        ]);
+        assert_eq!(answers(again).len(), 4);
+    } else {
+        parquet.assert_refused("Parquet", &["t.parquet", "--features data"]);
+    }
+    show("--table", "t.txt").assert_refused("t.txt", &["t.txt", ".csv, .tsv or .parquet"]);
+    show("--completions", "c.jsonl").ok();
+    let text = place.read("c.jsonl");
+    let first: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
+    let completions = first["completions"].as_array().expect("a list");
+    assert_eq!(
+        completions.len(),
+        first["scores"].as_array().expect("a list").len()
+    );
+    assert!(completions.contains(&first["pred"]), "{first}");
+    // What search-and-learn writes is a pool.
+    let bench = ["bench", "--pool", "c.jsonl", "--scorers", "none", "--json"];
+    place.run(&bench).ok();
+    place.run(&[&solve[..8], &["bare.jsonl"]].concat()).ok();
+    place
+        .run(&["show", "bare.jsonl", "--completions", "d.jsonl"])
+        .assert_refused("no trees", &["bare.jsonl", "--tree"]);
+}
+
 /// The page for people who come from search-and-learn has every key of its recipes.
 #[test]
 fn the_book_has_every_key_of_a_recipe() {

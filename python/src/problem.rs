@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use beamgen::Problem;
-use beamgen::eval::{NamedKeys, Problems, ProblemsError};
+use beamgen::eval::{NamedKeys, Problems, ProblemsError, RecordsError};
 use beamgen::hub::{DataSetPart, Hub, HubConfig};
 use pyo3::prelude::*;
 
@@ -14,6 +14,9 @@ use crate::errors::InputError;
 pub(crate) fn read(json: &str, name: &str) -> PyResult<Problem> {
     let read = Problems::read(json.as_bytes(), name).map_err(|error| match error {
         ProblemsError::Record { fault, .. } => InputError::new_err(format!("{name}: {fault}")),
+        ProblemsError::Records(RecordsError::Record { fault, .. }) => {
+            InputError::new_err(format!("{name}: {fault}"))
+        }
         error => InputError::new_err(error.to_string()),
     });
     let first = read?.problems.into_iter().next();

@@ -208,6 +208,14 @@ pub(crate) struct ShowArgs {
     /// replaced.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write a table with a row for each problem instead: .csv, .tsv or .parquet by the name
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "completions"])]
+    pub table: Option<PathBuf>,
+    /// Write all complete chains as search-and-learn does instead: JSON lines with `completions`
+    ///
+    /// Needs a run with --tree. `beamgen bench --pool` reads the file, too.
+    #[arg(long, value_name = "FILE", conflicts_with = "html")]
+    pub completions: Option<PathBuf>,
     /// When to use colours
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub color: ColorChoice,

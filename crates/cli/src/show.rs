@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
-use beamgen::eval::{Record, RunFile, RunHeader};
+use beamgen::eval::{Record, RunFile, RunHeader, is_table, write_table};
 use beamgen::strategy::{ChainTree, Node, NodeId, PruneReason, State};
 use beamgen::{Aggregation, Problem, bundled};
 use beamgen_view::{Run, Search, aggregation, failures, findings};
 
 use crate::args::ShowArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::palette::{Ink, Palette};
 use crate::printable::{line, lines};
 use crate::printed;
 use crate::table::{Table, counted, grouped, percent, thousandths};
-use crate::write::write_file;
+use crate::write::{Output, failed, write_file};
 
 pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
     let (header, lines) = RunFile::read::<Record>(&args.file)?;
@@ -37,6 +38,12 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
         });
         return write_file(path, page.as_bytes());
     }
+    if let Some(path) = &args.table {
+        return table(path, &records);
+    }
+    if let Some(path) = &args.completions {
+        return completions(args, path, &records);
+    }
     let palette = Palette::new(args.color, io::stdout().is_terminal());
     let mut out = io::stdout().lock();
     match &records[..] {
@@ -47,6 +54,37 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
         }
     }
     Ok(out.flush()?)
+}
+
+/// Writes a row for each record, whole or not at all.
+fn table(path: &Path, records: &[Record]) -> Result<(), Failure> {
+    if !is_table(path) {
+        return refuse(format!(
+            "--table {}: end the name in .csv, .tsv or .parquet",
+            path.display()
+        ));
+    }
+    let rows: Vec<_> = records.iter().map(Record::row).collect();
+    write_table(path, &rows).map_err(|error| match error.kind() {
+        io::ErrorKind::Unsupported => Failure::Input(format!("{}: {error}", path.display())),
+        _ => failed(path, error),
+    })
+}
+
+/// Writes the chains of each record as a line of search-and-learn's.
+fn completions(args: &ShowArgs, path: &Path, records: &[Record]) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    for record in records {
+        let Some(line) = record.completions() else {
+            return refuse(format!(
+                "{}: {} has no tree, which has the chains: solve with --tree",
+                args.file.display(),
+                record.id
+            ));
+        };
+        lines.push(line);
+    }
+    Output::open(path)?.lines(lines.into_iter())
 }
 
 /// Keeps the last line of each problem, at the position of its first line. A problem that was tried

@@ -14,6 +14,7 @@ mod chains;
 pub mod curve;
 pub mod difficulty;
 mod draw;
+mod export;
 mod fingerprint;
 pub mod metrics;
 pub mod number;
@@ -28,7 +29,7 @@ mod run_file;
 pub mod twins;
 
 pub use answer::{MathAnswers, Verdict};
-pub use beamgen_records::{DataSource, Place, RecordsError};
+pub use beamgen_records::{DataSource, Place, RecordsError, is_table, write_table};
 pub use chains::{GivenChain, context_of, cut_response, steps_of};
 pub use fingerprint::Fingerprint;
 pub use problems::{Found, LineFault, MAX_PROBLEM_BYTES, NamedKeys, Problems, ProblemsError};

@@ -78,6 +78,21 @@ def refuse_table(given: object, name: str, instead: str) -> None:
         raise TypeError(f"{name}: a {kind} gives the names of its columns, not what stands there: give {instead}")
 
 
+def rows_of(given: Any) -> Any:
+    """Returns the rows of a data frame of pandas, Polars or PyArrow as mappings, and anything else as it is."""
+    for method, arguments in (("to_dicts", ()), ("to_pylist", ()), ("to_dict", ("records",))):
+        if hasattr(given, "columns") and hasattr(given, method):
+            return [_without_gaps(row) for row in getattr(given, method)(*arguments)]
+    return given
+
+
+def _without_gaps(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Leaves out what a data frame has in place of a missing value, and makes NumPy's scalars Python's."""
+    values = {name: value.item() if hasattr(value, "item") else value for name, value in row.items()}
+    # NaN and NaT differ from themselves.
+    return {name: value for name, value in values.items() if value is not None and value == value}
+
+
 def as_line(problem: str | Problem | Mapping[str, Any], id: str, name: str) -> str:
     """Converts a problem to the line of a problem file."""
     if isinstance(problem, str):

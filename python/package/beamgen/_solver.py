@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import sys
+import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from beamgen import _beamgen, _launch
+from beamgen._asyncio import in_thread
 from beamgen._errors import RunError
 from beamgen._events import Event, reader
 from beamgen._foreign import warn_foreign
 from beamgen._mend import Guarded, Refined
-from beamgen._problem import Problem, as_line, load_problems, refuse_table
+from beamgen._problem import Problem, as_line, load_problems, refuse_table, rows_of
 from beamgen._result import Outcome, Result
 from beamgen._reward_model import checked
 from beamgen._settings import for_request, for_solver
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     else:
         from typing_extensions import Self, Unpack
 
+# A file, a data set's name, a data frame, or anything that gives problems.
+Problems = Any
+
 # Solvers that are there, to be closed before the interpreter is: their threads may call Python.
 _solvers: weakref.WeakSet[Solver] = weakref.WeakSet()
 
@@ -36,12 +42,24 @@ _solvers: weakref.WeakSet[Solver] = weakref.WeakSet()
 class Results(Iterator[Result]):
     """An iterator of the results of many problems. It has a length if the problems have one."""
 
-    def __init__(self, results: Generator[Result, None, None], count: int | None) -> None:
+    def __init__(
+        self, results: Generator[Result, None, None], count: int | None, stop: Callable[[], None], bar: Any = None
+    ) -> None:
         self._results = results
         self._count = count
+        self._stop = stop
+        self._bar = bar
 
     def __next__(self) -> Result:
-        return next(self._results)
+        try:
+            result = next(self._results)
+        except StopIteration:
+            if self._bar is not None:
+                self._bar.close()
+            raise
+        if self._bar is not None:
+            self._bar.update()
+        return result
 
     def __len__(self) -> int:
         if self._count is None:
@@ -50,7 +68,12 @@ class Results(Iterator[Result]):
 
     def close(self) -> None:
         """Cancels the running searches."""
-        self._results.close()
+        self._stop()
+        if self._bar is not None:
+            self._bar.close()
+        # Python raises if another thread waits for the next result: then that one ends the generator.
+        with contextlib.suppress(ValueError):
+            self._results.close()
 
 
 class Solver:
@@ -120,28 +143,83 @@ class Solver:
 
     def solve_all(
         self,
-        problems: Iterable[str | Problem | Mapping[str, Any]] | str | os.PathLike[str],
+        problems: Problems,
         *,
         timeout: float | None = None,
         tree: bool = True,
         as_completed: bool = False,
+        progress: bool = False,
         **settings: Unpack[SearchSettings],
     ) -> Results:
         """Solves many problems together; the results are in the order of the problems.
 
         With ``as_completed=True`` each comes as soon as it is done; its ``index`` is the problem's position.
 
-        ``problems`` is a file (a path), a data set ``ORG/NAME`` or anything that gives problems; they are taken as there is room for them.
+        ``problems`` is a file (a path), a data set ``ORG/NAME`` , a data frame
+        (its columns are recognised as the keys of files are), or anything that gives problems; they are taken as there
+        is room for them. ``progress=True`` shows a bar of ``tqdm``.
         One that cannot be solved stops nothing: its result has an ``error``. ``timeout`` is in seconds for each of
         them, ``tree=False`` spares the memory of their trees.
         """
-        refuse_table(problems, "problems", 'a column, such as df["problem"], or a list of mappings')
+        problems = rows_of(problems)
+        refuse_table(problems, "problems", "a list of mappings")
         requests, wanted = self._engine.requests(False, tree), for_request(settings)
         given = load_problems(problems) if isinstance(problems, str | os.PathLike) else problems
+        count = len(given) if isinstance(given, Sized) else None
+        bar = _bar(count) if progress else None
+        stopped = threading.Event()
+
+        def stop() -> None:
+            stopped.set()
+            requests.cancel()
+
         # Twice what is worked on at once, so that the engine never waits for this side.
         most = 2 * int(self.settings["search"]["in_flight"])
-        results = self._solve_all(requests, iter(given), wanted, timeout, most, not as_completed)
-        return Results(results, len(given) if isinstance(given, Sized) else None)
+        results = self._solve_all(requests, iter(given), wanted, timeout, most, not as_completed, stopped)
+        return Results(results, count, stop, bar)
+
+    async def asolve(
+        self,
+        problem: str | Problem | Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        tree: bool = True,
+        **settings: Unpack[SearchSettings],
+    ) -> Result:
+        """Solves a problem like :meth:`solve`, without blocking the event loop. Cancelling the task cancels the search.
+
+        Any number of tasks may do so at once; their problems share forward passes.
+        """
+        requests = self._engine.requests(False, tree)
+        try:
+            if _submit(requests, 0, problem, "the problem", for_request(settings), timeout):
+                warn_foreign(2)
+            return _result(await in_thread(lambda: _next(requests)), raises=True)
+        finally:
+            requests.cancel()
+
+    async def asolve_all(
+        self,
+        problems: Problems,
+        *,
+        timeout: float | None = None,
+        tree: bool = True,
+        as_completed: bool = False,
+        progress: bool = False,
+        **settings: Unpack[SearchSettings],
+    ) -> AsyncGenerator[Result, None]:
+        """Solves many problems like :meth:`solve_all`, for ``async for``. Leaving the loop cancels the searches.
+
+        The generator has to be closed (``contextlib.aclosing``) if it is left before its end.
+        """
+        results = self.solve_all(
+            problems, timeout=timeout, tree=tree, as_completed=as_completed, progress=progress, **settings
+        )
+        try:
+            while (result := await in_thread(lambda: next(results, None))) is not None:
+                yield result
+        finally:
+            results.close()
 
     def _solve_all(
         self,
@@ -151,6 +229,7 @@ class Solver:
         timeout: float | None,
         most: int,
         in_order: bool,
+        stopped: threading.Event,
     ) -> Generator[Result, None, None]:
         taken, more = 0, True
         # Those that came before their turn, by index, and the index whose turn it is.
@@ -158,7 +237,7 @@ class Solver:
         due = 0
         try:
             while True:
-                while more and len(requests) < most:
+                while more and len(requests) < most and not stopped.is_set():
                     try:
                         problem = next(problems)
                     except StopIteration:
@@ -281,6 +360,14 @@ class Solver:
         models, search = settings["models"], settings["search"]
         names = f"generator={models.get('generator', 'bundled')!r}, prm={models.get('prm', 'bundled')!r}"
         return f"<beamgen.Solver {names}, strategy={search['strategy']!r}, n={search['n']}, m={search['m']}>"
+
+
+def _bar(count: int | None) -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError("progress=True shows a bar of tqdm: install it (pip install tqdm)") from error
+    return tqdm(total=count, unit="problem")
 
 
 def _with_problem(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -58,7 +58,7 @@ impl Round {
                 })
             });
             if let Some(&leaf) = leaves.get(beam.text.as_str()) {
-                tree.node_mut(leaf).copies += 1
+                tree.node_mut(leaf).copies += 1;
             } else {
                 let leaf = tree.add_child(parent);
                 tree.node_mut(leaf).score = Some(*last as f32);
