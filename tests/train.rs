@@ -299,7 +299,7 @@ mod built_in {
             reward(&place, "prm", "o", &[flag, value]).assert_refused(flag, &[flag]);
         }
         place.write("data.jsonl", chain.replace("true", "NaN"));
-        reward(&place, "prm", "o", &[]).assert_refused("NaN", &["data.jsonl", "line 1"]);
+        reward(&place, "prm", "o", &[]).assert_refused("NaN", &["data.jsonl", ":1:"]);
         assert!(!place.path("o").exists());
     }
 

@@ -21,7 +21,7 @@ impl Record {
             ("unsound", json!(self.unsound.is_some())),
             ("score", json!(self.score)),
             ("votes", json!(chosen.map(|answer| answer.votes))),
-            ("steps", json!(self.steps.len())),
+            ("step_count", json!(self.steps.len())),
             ("solution", json!(text.join("\n"))),
             ("finish", json!(self.finish)),
             ("error", json!(self.error)),

@@ -106,6 +106,7 @@ impl Error {
                 | Self::Generator(_)
                 | Self::Labels(_)
                 | Self::Prm(_)
+                | Self::Records(_)
         )
     }
 }
