@@ -108,7 +108,7 @@ def test_problems_that_are_none(solver: beamgen.Solver, tmp_path: Path) -> None:
         solver.solve_all(file)
     with pytest.raises(beamgen.InputError, match="no-such-file"):
         beamgen.load_problems("no-such-file")
-    with pytest.raises(TypeError, match=r'problems: a Frame gives .*: give a column, such as df\["problem"\]'):
+    with pytest.raises(TypeError, match="problems: a Frame gives .*: give a list of mappings"):
         solver.solve_all(Frame())
     with pytest.raises(TypeError, match="problems: a dict gives"):
         solver.solve_all({"problem": PENS})
