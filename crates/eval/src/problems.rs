@@ -351,7 +351,10 @@ impl<'a> Reader<'a> {
     fn take(&mut self, place: Place, record: Record) -> Result<(), ProblemsError> {
         let problem = match record {
             Record::Text(text) => self.text(text, place),
-            Record::Json(Value::Object(object)) => self.object(&object, place.number()),
+            Record::Json(Value::Object(object)) => {
+                let id = self.usual_id(place);
+                self.object(&object, &id)
+            }
             Record::Json(other) => Err(LineFault::NotAnObject {
                 found: kind(&other),
             }),
@@ -365,6 +368,15 @@ impl<'a> Reader<'a> {
         self.problems.push(problem);
         self.places.push(place);
         Ok(())
+    }
+
+    /// Returns the id of a record without one: its number, and for a further record on the same line its rank there.
+    fn usual_id(&self, place: Place) -> String {
+        let there = self.places.iter().rev();
+        match there.take_while(|&&other| other == place).count() {
+            0 => place.number().to_string(),
+            before => format!("{}-{}", place.number(), before + 1),
+        }
     }
 
     fn text(&self, text: String, place: Place) -> Result<Problem, LineFault> {
@@ -383,7 +395,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn object(&mut self, object: &Map<String, Value>, number: usize) -> Result<Problem, LineFault> {
+    fn object(
+        &mut self,
+        object: &Map<String, Value>,
+        usual_id: &str,
+    ) -> Result<Problem, LineFault> {
         let set = match self.keys {
             NamedKeys { problem: None, .. } => sets::of(object),
             _ => None,
@@ -405,7 +421,7 @@ impl<'a> Reader<'a> {
         // A null under the first key must not hide documents under another key.
         let context = contexts.next();
         let problem = Problem {
-            id: id.unwrap_or_else(|| number.to_string()),
+            id: id.unwrap_or_else(|| usual_id.to_owned()),
             text,
             answer: answer.as_ref().map(|(answer, _)| answer.clone()),
             steps: match find(object, STEPS).filter(|steps| !steps.is_null()) {
@@ -550,7 +566,12 @@ impl NamedKeys {
                     .into_iter()
                     .find_map(|key| Some((referred(object, key)?, *key)))
             })
-            .or_else(|| Some((marked(object, "solution")?, "solution")));
+            .or_else(|| Some((marked(object, "solution")?, "solution")))
+            // Some sets have the bare number there.
+            .or_else(|| {
+                let solution = find(object, "solution").filter(|value| value.is_number())?;
+                Some((text_of(solution)?, "solution"))
+            });
         Ok(found.map(|(answer, key)| (answer, key.to_owned())))
     }
 }

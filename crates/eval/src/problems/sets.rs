@@ -145,11 +145,16 @@ pub(super) fn of(object: &Map<String, Value>) -> Option<&'static Set> {
     let has = |key: &&str| find(object, key).is_some();
     let fits = |set: &&Set| set.keys.iter().all(has);
     let found = SETS.iter().find(|set| {
-        let Answer::Hashes(key) = set.answer else {
-            return fits(set);
+        let is_right_kind = match set.answer {
+            Answer::Hashes(key) => {
+                let solution = find(object, key).and_then(Value::as_str);
+                solution.is_some_and(|solution| solution.contains("####"))
+            }
+            // Somebody who added the answers to a set has read its solutions.
+            Answer::Solution(_) => find(object, "answer").is_none_or(Value::is_null),
+            _ => true,
         };
-        let solution = find(object, key).and_then(Value::as_str);
-        fits(set) && solution.is_some_and(|solution| solution.contains("####"))
+        fits(set) && is_right_kind
     });
     found.or_else(|| {
         let is_chat = |set: &&Set| {

@@ -62,6 +62,16 @@ fn layouts_of_published_files() {
             "q",
             None,
         ),
+        (
+            r#"{"problem": "q", "level": "Level 1", "type": "t", "solution": "\\boxed{2}", "answer": "3"}"#,
+            "q",
+            Some("3"),
+        ),
+        (
+            r#"{"problem": "q", "solution": 27.0, "url": "https://x"}"#,
+            "q",
+            Some("27.0"),
+        ),
         (r#"{"input": "q", "target": "so\n#### 3"}"#, "q", Some("3")),
         (r#"{"prompt": "q", "gold": 3, "target": 4}"#, "q", Some("3")),
         (
@@ -73,6 +83,16 @@ fn layouts_of_published_files() {
         let got = &read(line).unwrap()[0];
         assert_eq!((got.text.as_str(), got.answer.as_deref()), (text, answer));
     }
+}
+
+/// Files are joined without a line break between them.
+#[test]
+fn two_problems_on_a_line_have_two_ids() {
+    let got =
+        read("{\"problem\": \"a\"}{\"problem\": \"b\"} {\"problem\": \"c\"}\n{\"problem\": \"d\"}")
+            .unwrap();
+    let ids: Vec<&str> = got.iter().map(|problem| problem.id.as_str()).collect();
+    assert_eq!(ids, ["1", "1-2", "1-3", "2"]);
 }
 
 #[test]
