@@ -135,7 +135,8 @@ pub(crate) fn problems(
     Ok((problems, count))
 }
 
-/// Reads the problems that a recipe names, and prints a note for each of its keys that changes nothing. Flags win over the recipe.
+/// Reads the problems that a recipe names, and prints a note for each of its keys that changes
+/// nothing. Flags win over the recipe.
 pub(crate) fn problems_of(
     recipe: &Recipe,
     flags: &DataFlags,

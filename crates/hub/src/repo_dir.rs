@@ -1,5 +1,6 @@
 //! The cache folder of one repository. The layout is that of Python's `huggingface_hub`:
-//! `models--ORG--NAME` or `datasets--ORG--NAME`: `{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`, and
+//! a folder `models--ORG--NAME` or `datasets--ORG--NAME` with
+//! `{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`, and
 //! locks in `.locks/`.
 
 use std::fs::{self, File};

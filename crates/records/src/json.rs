@@ -12,13 +12,16 @@ use crate::{Place, Record, RecordsError};
 /// The maximum length of a JSON array in bytes: 1 GiB, which is held in memory.
 const MAX_ARRAY_BYTES: u64 = 1 << 30;
 
-/// Whether a file that begins with `first` is one JSON array. If plain text `may_be_text`, a
+/// Whether a file that begins with `first` is one JSON array. If the file `may_be_text`, a
 /// problem may begin with an interval such as `[5, 3)`.
-pub(crate) fn begins_array(first: &str, may_be_text: bool) -> bool {
-    first.strip_prefix('[').is_some_and(|rest| {
-        let rest = rest.trim_start();
-        !may_be_text || rest.is_empty() || rest.starts_with(['{', '"', ']'])
-    })
+pub(crate) fn begins_array(first: &[u8], may_be_text: bool) -> bool {
+    match first.trim_ascii_start() {
+        [b'[', rest @ ..] => {
+            let next = rest.trim_ascii_start().first();
+            !may_be_text || matches!(next, None | Some(b'{' | b'"' | b']'))
+        }
+        _ => false,
+    }
 }
 
 /// Reads an array whose first line `begin` was taken from `input`.

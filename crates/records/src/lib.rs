@@ -173,6 +173,10 @@ fn lines<E: From<RecordsError>>(
             bytes = rest;
         }
         let bom = line.len() - bytes.len();
+        // An array may stand on one line of any length, of which this is the beginning.
+        if is_text.is_none() && json::begins_array(bytes, accepted.text) {
+            return json::array(bytes, input, each);
+        }
         if line.len() > MAX_LINE_BYTES {
             return Err(input.fault(place, Fault::LongLine).into());
         }
@@ -184,17 +188,12 @@ fn lines<E: From<RecordsError>>(
         if trimmed.is_empty() {
             continue;
         }
-        if is_text.is_none() {
-            let begin = text.as_bytes().to_vec();
-            if json::begins_array(trimmed, accepted.text) {
-                return json::array(&begin, input, each);
-            }
-            if !trimmed.starts_with('{')
-                && let Some(separator) =
-                    separator.or_else(|| separated::headed(trimmed, accepted.columns))
-            {
-                return separated::rows(separator, &begin, number, input, each);
-            }
+        if is_text.is_none()
+            && !trimmed.starts_with('{')
+            && let Some(separator) =
+                separator.or_else(|| separated::headed(trimmed, accepted.columns))
+        {
+            return separated::rows(separator, bytes, number, input, each);
         }
         // The first line decides for the whole file.
         let is_text = *is_text.get_or_insert(accepted.text && !trimmed.starts_with('{'));

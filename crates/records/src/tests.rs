@@ -166,6 +166,19 @@ fn faults_have_their_place() {
     );
 }
 
+/// Other programs write an array on one line, however long.
+#[test]
+fn an_array_may_be_longer_than_a_line() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let item = json!({"question": "\u{e4}".repeat(1 << 20)});
+    let array = json!(vec![item; 9]).to_string();
+    assert!(array.len() > MAX_LINE_BYTES);
+    for accepted in [TEXT, Accepted::JSON] {
+        let path = written(&dir, "a.json", array.as_bytes());
+        assert_eq!(all(&path, accepted).expect("records").len(), 9);
+    }
+}
+
 #[test]
 fn bombs_are_refused() {
     let bomb = gzipped(&vec![b' '; 64 << 20]);

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from beamgen import _beamgen, _launch
 from beamgen._asyncio import in_thread
@@ -32,8 +32,16 @@ if TYPE_CHECKING:
     else:
         from typing_extensions import Self, Unpack
 
+
+class Frame(Protocol):
+    """A data frame of pandas, Polars or PyArrow."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
 # A file, a data set's name, a data frame, or anything that gives problems.
-Problems = Any
+Problems = Iterable[str | Problem | Mapping[str, Any]] | str | os.PathLike[str] | Frame
 
 # Solvers that are there, to be closed before the interpreter is: their threads may call Python.
 _solvers: weakref.WeakSet[Solver] = weakref.WeakSet()
@@ -161,10 +169,10 @@ class Solver:
         One that cannot be solved stops nothing: its result has an ``error``. ``timeout`` is in seconds for each of
         them, ``tree=False`` spares the memory of their trees.
         """
-        problems = rows_of(problems)
-        refuse_table(problems, "problems", "a list of mappings")
+        rows: Iterable[str | Problem | Mapping[str, Any]] | str | os.PathLike[str] = rows_of(problems)
+        refuse_table(rows, "problems", "a list of mappings")
         requests, wanted = self._engine.requests(False, tree), for_request(settings)
-        given = load_problems(problems) if isinstance(problems, str | os.PathLike) else problems
+        given = load_problems(rows) if isinstance(rows, str | os.PathLike) else rows
         count = len(given) if isinstance(given, Sized) else None
         bar = _bar(count) if progress else None
         stopped = threading.Event()
