@@ -386,6 +386,8 @@ fn what_shares_samples_equals_what_is_run_by_itself() {
     let once = place.run(&[
         "bench",
         "--plan",
+        "--limit",
+        "4",
         "--strategies",
         "best-of-n,majority,weighted",
         "--n",

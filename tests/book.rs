@@ -174,6 +174,7 @@ fn code_in_the_book_is_that_of_examples_that_run() {
         "python/examples",
         "tests/sdk",
         "examples/checkers",
+        "examples/scaling",
         "examples/verifiers",
     ];
     let mut count = 0;

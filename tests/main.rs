@@ -49,6 +49,7 @@ mod numbers;
 mod outputs;
 mod pairs;
 mod pipe;
+mod plan;
 mod pool;
 mod programs;
 mod readme;

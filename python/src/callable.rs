@@ -1,4 +1,4 @@
-//! Python callables as generators, scorers and verifiers.
+//! Python callables as generators, scorers, judges, checkers and verifiers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,6 +81,26 @@ impl StepScorer for Callable {
         });
         let score = score.map_err(|message| ScoreError::Failed(message.into()))?;
         Ok(score as f32)
+    }
+}
+
+/// A Python function that may abstain: a judge or a checker of steps.
+pub(crate) struct CallableJudge(pub Callable);
+
+/// Calls `(id, text, answer, context, steps) -> float | None` for the last of the steps.
+impl StepScorer for CallableJudge {
+    fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
+        Ok(self.opinion(problem, steps)?.unwrap_or(f32::NAN))
+    }
+
+    fn opinion(&mut self, problem: &Problem, steps: &[&str]) -> Result<Option<f32>, ScoreError> {
+        let score = self.0.ask(problem, steps, |callable, arguments| {
+            let score = callable.call1(arguments)?;
+            let number: Result<Option<f64>, _> = score.extract();
+            number.map_err(|_| refused(&score, "judge", "number"))
+        });
+        let score = score.map_err(|message| ScoreError::Failed(message.into()))?;
+        Ok(score.map(|score| score as f32))
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::callable::Callable;
 use crate::download;
 use crate::errors::{self, RunError};
-use crate::load;
+use crate::load::{self, Callables};
 use crate::mend;
 use crate::requests::Requests;
 use crate::running::Running;
@@ -55,17 +55,17 @@ impl Engine {
 
 #[pymethods]
 impl Engine {
-    /// Loads the models. `generator` and `scorer` are called with id, text and answer of a problem and
-    /// the steps so far, the generator with a seed, too; `verifier` with the JSON of a chain;
+    /// Loads the models. `own` are a generator, a scorer and a verifier. The first two are called with id, text and answer of a problem and
+    /// the steps so far, the generator with a seed, too, and so are `judges`, which have a name and whether they can
+    /// only veto; the verifier is called with the JSON of a chain;
     /// `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
     /// that starts checkers' programs; where it is empty, the program `beamgen-launcher` does.
     #[new]
     fn new(
         py: Python<'_>,
         wanted: &str,
-        generator: Option<Py<PyAny>>,
-        scorer: Option<Py<PyAny>>,
-        verifier: Option<Py<PyAny>>,
+        own: [Option<Py<PyAny>>; 3],
+        judges: Vec<(String, bool, Py<PyAny>)>,
         download: Option<Py<PyAny>>,
         launcher: Vec<OsString>,
     ) -> PyResult<Self> {
@@ -73,14 +73,22 @@ impl Engine {
         let launcher = self::launcher(&launcher);
         let causes = Arc::default();
         let closing = Arc::default();
-        let [generator, scorer, verifier] = [generator, scorer, verifier].map(|part| {
-            part.map(|callable| Callable {
-                callable,
-                causes: Arc::clone(&causes),
-                closing: Arc::clone(&closing),
-            })
-        });
-        let load = move |tell| load::solver(&wanted, generator, scorer, verifier, launcher, tell);
+        let part = |callable| Callable {
+            callable,
+            causes: Arc::clone(&causes),
+            closing: Arc::clone(&closing),
+        };
+        let [generator, scorer, verifier] = own;
+        let judges = judges.into_iter();
+        let callables = Callables {
+            generator: generator.map(part),
+            scorer: scorer.map(part),
+            verifier: verifier.map(part),
+            judges: judges
+                .map(|(name, vetoes, callable)| (name, vetoes, part(callable)))
+                .collect(),
+        };
+        let load = move |tell| load::solver(&wanted, callables, launcher, tell);
         let hear = |news| download::hear(py, download.as_ref(), news);
         let loaded = wait::run(py, load, hear)?;
         let (solver, base) = loaded.map_err(|error| errors::from_library(&error))?;

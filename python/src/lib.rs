@@ -11,6 +11,8 @@ mod causes;
 mod download;
 mod engine;
 mod errors;
+mod follow;
+mod labelled;
 mod launch;
 mod load;
 mod lock;

@@ -3,23 +3,38 @@
 use std::sync::mpsc::Sender;
 
 use beamgen::launcher::Launcher;
+use beamgen::scorer::PerStep;
 use beamgen::{Config, Error, Solver, SolverBuilder};
 
-use crate::callable::{Callable, CallableVerifier};
+use crate::callable::{Callable, CallableJudge, CallableVerifier};
 use crate::download::{self, News};
 use crate::wait::Told;
 use crate::wanted::{Base, Wanted};
 
-/// Loads generator, scorer and verifier. Returns the solver, and the base from which settings of requests are
+/// The Python functions that a solver is made of, besides the models of its settings.
+#[derive(Default)]
+pub(crate) struct Callables {
+    pub generator: Option<Callable>,
+    pub scorer: Option<Callable>,
+    pub verifier: Option<Callable>,
+    /// Judges with their names; `true` for one that can only veto.
+    pub judges: Vec<(String, bool, Callable)>,
+}
+
+/// Loads generator, scorer, judges and verifier. Returns the solver, and the base from which settings of requests are
 /// made.
 pub(crate) fn solver<T: 'static>(
     wanted: &Wanted,
-    generator: Option<Callable>,
-    scorer: Option<Callable>,
-    verifier: Option<Callable>,
+    callables: Callables,
     launcher: Launcher,
     tell: Sender<Told<News, T>>,
 ) -> Result<(Solver, Base), Error> {
+    let Callables {
+        generator,
+        scorer,
+        verifier,
+        judges,
+    } = callables;
     let base = Base::of(wanted, verifier.is_some())?;
     let config = base.config.clone();
     let foreign = config.is_bundled_scorer_foreign() && scorer.is_none();
@@ -39,6 +54,14 @@ pub(crate) fn solver<T: 'static>(
     }
     if let Some(scorer) = scorer {
         builder = builder.step_scorer("a callable", scorer);
+    }
+    for (name, vetoes, callable) in judges {
+        let judge = PerStep::new(CallableJudge(callable));
+        builder = if vetoes {
+            builder.vetoing_judge(name, judge)
+        } else {
+            builder.judge(name, judge)
+        };
     }
     if let Some(callable) = verifier {
         let verifier = CallableVerifier {

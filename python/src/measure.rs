@@ -3,133 +3,28 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
 
+use beamgen::Request;
 use beamgen::checkers::Panel;
-use beamgen::eval::Problems;
 use beamgen::launcher::Launcher;
-use beamgen::scorer::{ScoreError, ScorerKind};
-use beamgen::service::CancelToken;
+use beamgen::scorer::ScorerKind;
 use beamgen::strategy::StrategyName;
-use beamgen::{Config, Solver};
-use beamgen_labels::{LabelRule, solutions};
-use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline, crossed};
+use beamgen_labels::solutions;
+use beamgen_measure::bench::{Host as _, Measurement, Outcome, Plan, SetOutline, crossed};
 use beamgen_measure::eval_prm::{self, Outline, Partial, Report, Set, Summary};
 use beamgen_measure::pool::{self, Pools, Ranked};
-use beamgen_measure::{About, Error, Watch, scores};
+use beamgen_measure::{About, Error, scores};
 use pyo3::prelude::*;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::download::{self, News};
+use crate::download::News;
 use crate::engine;
 use crate::errors::{self, InputError, RunError};
-use crate::load;
+use crate::follow::{Follower, follow, json, problems, read, rule, take};
 use crate::lock::lock;
 use crate::reward_model::RewardModel;
-use crate::wait::{self, Told};
 use crate::wanted::{Base, Wanted};
-
-/// Reports the progress of a measurement to the waiting Python thread. `T` is the type of the
-/// measurement's result.
-struct Follower<T> {
-    tell: Sender<Told<News, T>>,
-    cancel: CancelToken,
-    done: usize,
-    total: usize,
-    launcher: Launcher,
-    is_foreign: bool,
-}
-
-impl<T> Follower<T> {
-    fn news(&self, news: News) {
-        // Sending fails if the caller was interrupted and no longer waits.
-        let _ = self.tell.send(Told::Note(news));
-    }
-}
-
-impl<T> Watch for Follower<T> {
-    fn begin(&mut self, total: usize, _unit: &'static str, _work: f64) {
-        (self.done, self.total) = (0, total);
-    }
-
-    fn done(&mut self, _correct: Option<bool>) {
-        self.done += 1;
-        self.news(News::Progress(self.done, self.total));
-    }
-
-    fn refused(&mut self, chain: &str, reason: &ScoreError) {
-        self.news(News::Warning(format!("chain {chain}: {reason}")));
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancel.is_cancelled()
-    }
-}
-
-impl<T: 'static> Host for Follower<T> {
-    type Error = Error;
-
-    fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Error> {
-        load::refuse_foreign(&config)?;
-        let builder = load::builder(config)?.launcher(self.launcher.clone());
-        let prepared = download::attach(builder, self.tell.clone())?.prepare()?;
-        for &(problems, count) in sets {
-            for (index, problem) in problems.problems[..count].iter().enumerate() {
-                let fits = prepared.validate(problem);
-                let fits = fits.map_err(|reason| problems.refused(index, reason.to_string()));
-                fits.map_err(beamgen::Error::from)?;
-                self.is_foreign |=
-                    prepared.has_bundled() && !beamgen::bundled::knows(&problem.with_context());
-            }
-        }
-        Ok(prepared.solver()?)
-    }
-}
-
-/// Runs `work` on a thread of its own, and waits for the result. If the wait ends early, the
-/// measurement is cancelled. `download` and `progress` are Python functions that get the progress.
-fn follow<T: Send + 'static>(
-    py: Python<'_>,
-    launcher: Launcher,
-    [download, progress]: [Option<Py<PyAny>>; 2],
-    work: impl FnOnce(&mut Follower<Result<T, Error>>) -> Result<T, Error> + Send + 'static,
-) -> PyResult<T> {
-    let token = CancelToken::new();
-    let cancel = token.clone();
-    let work = move |tell| {
-        work(&mut Follower {
-            tell,
-            cancel,
-            done: 0,
-            total: 0,
-            launcher,
-            is_foreign: false,
-        })
-    };
-    let hear = |news| {
-        let is_progress = matches!(news, News::Progress(..));
-        let function = if is_progress { &progress } else { &download };
-        download::hear(py, function.as_ref(), news)
-    };
-    let done = wait::run(py, work, hear).inspect_err(|_| token.cancel())?;
-    done.map_err(errors::from_measurement)
-}
-
-/// Takes the value of a keyword argument from JSON. A missing argument counts as `null`.
-fn take<T: DeserializeOwned>(keywords: &Value, name: &str) -> PyResult<T> {
-    let value = serde_json::from_value(keywords[name].clone());
-    value.map_err(|error| InputError::new_err(format!("{name}: {error}")))
-}
-
-fn read(keywords: &str) -> PyResult<Value> {
-    serde_json::from_str(keywords).map_err(|error| InputError::new_err(error.to_string()))
-}
-
-fn json(value: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| RunError::new_err(error.to_string()))
-}
 
 /// A report, the scores of beginnings if they were asked for, and whether a problem is foreign to the
 /// bundled model.
@@ -158,21 +53,7 @@ pub(crate) fn evaluate_prm(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, String, bool)> {
     let (keywords, wanted) = (read(keywords)?, Wanted::read(wanted)?);
-    let rollouts: Option<String> = take(&keywords, "rollout_label")?;
-    let rollouts = rollouts.map(|text| text.parse()).transpose();
-    let sources: Option<Vec<String>> = take(&keywords, "rule")?;
-    let sources = sources.into_iter().flatten().map(|text| text.parse());
-    let rule = LabelRule {
-        sources: sources
-            .collect::<Result<_, String>>()
-            .map_err(|advice| InputError::new_err(format!("rule: {advice}")))?,
-        neutral: take::<Option<_>>(&keywords, "neutral")?.unwrap_or_default(),
-        rollouts: rollouts
-            .map_err(|advice: String| InputError::new_err(format!("rollout_label: {advice}")))?
-            .unwrap_or_default(),
-        first_error_only: take(&keywords, "first_error_only")?,
-        agree: take(&keywords, "agree")?,
-    };
+    let rule = rule(&keywords)?;
     let threshold: f32 = take(&keywords, "wrong_below")?;
     if !(0.0..=1.0).contains(&threshold) {
         return Err(InputError::new_err(format!(
@@ -278,14 +159,7 @@ pub(crate) fn bench(
         let base = Base::of(&wanted, false)?.config;
         // Problems that are no file's are a set of their own name.
         let name = lines.as_ref().map(|_| Path::new("problems"));
-        let problems = match (&file, lines) {
-            (Some(path), _) => Problems::open(path),
-            (None, Some(lines)) => Problems::read(lines.as_bytes(), "problems"),
-            (None, None) => beamgen::bundled::sample(),
-        };
-        let problems = problems.map_err(beamgen::Error::from)?;
-        let count = problems.problems.len();
-        let count = limit.unwrap_or(count).min(count);
+        let (problems, count) = problems(file.as_deref(), lines, limit)?;
         let set = SetOutline::of_file(file.as_deref().or(name), &problems, count);
         let searches = crossed(&base, &strategies, &scorers, &chains)?;
         let plan = Plan::of(searches, seeds, set, problems)?;
@@ -305,6 +179,37 @@ pub(crate) fn bench(
         json(&outcome.aggregated)?,
         is_foreign,
     ))
+}
+
+/// Estimates the cost of solving the problems, those of a file or the bundled sample. Returns the object of `beamgen
+/// solve --plan --json`, and whether a problem is foreign to a bundled model.
+#[pyfunction]
+pub(crate) fn plan(
+    py: Python<'_>,
+    keywords: &str,
+    lines: Option<String>,
+    wanted: &str,
+    launcher: Vec<OsString>,
+    download: Option<Py<PyAny>>,
+) -> PyResult<(String, bool)> {
+    let (keywords, wanted) = (read(keywords)?, Wanted::read(wanted)?);
+    let file: Option<PathBuf> = take(&keywords, "problems")?;
+    let limit: Option<usize> = take(&keywords, "limit")?;
+    let work = move |follower: &mut Follower<Result<(Value, bool), Error>>| {
+        let config = Base::of(&wanted, false)?.config;
+        let (problems, count) = problems(file.as_deref(), lines, limit)?;
+        let mut solver = follower.load(config, &[(&problems, count)])?;
+        let settings = solver.settings();
+        let most = solver.most(settings.clone());
+        let mut request = |at: usize| Request::new(problems.problems[at].clone(), settings.clone());
+        let forecast = solver.forecast(count, most, &mut request, &follower.cancel)?;
+        let mut plan = serde_json::json!(forecast);
+        plan["memory"] = solver.memory_plan().most().into();
+        Ok((plan, follower.is_foreign))
+    };
+    let launcher = engine::launcher(&launcher);
+    let (plan, is_foreign) = follow(py, launcher, [download, None], work)?;
+    Ok((plan.to_string(), is_foreign))
 }
 
 /// The table of a pool, and whether a problem is foreign to the bundled model.

@@ -11,9 +11,11 @@ mod _beamgen {
     #[pymodule_export]
     use crate::engine::Engine;
     #[pymodule_export]
+    use crate::labelled::{calibrate, check, label};
+    #[pymodule_export]
     use crate::launch::launch;
     #[pymodule_export]
-    use crate::measure::{bench, evaluate_prm, monitor, rerank};
+    use crate::measure::{bench, evaluate_prm, monitor, plan, rerank};
     #[pymodule_export]
     use crate::news::Outcome;
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use beamgen::Problem;
-use beamgen::eval::{NamedKeys, Problems, ProblemsError, RecordsError};
+use beamgen::eval::{NamedKeys, Problems, ProblemsError, RecordsError, Wanted};
 use beamgen::hub::{DataSetPart, Hub, HubConfig};
 use pyo3::prelude::*;
 
@@ -42,7 +42,7 @@ pub(crate) fn load_problems(
     );
     let read = py.detach(|| {
         let found = beamgen::find_data(&name, &part, hub, &mut |_| ())?;
-        let problems = Problems::open_with(found.source, &keys)?;
+        let problems = Problems::open_with(found.source, &keys, Wanted::default())?;
         Ok::<_, beamgen::Error>((problems, found.notes))
     });
     let (problems, notes) = read.map_err(|error| InputError::new_err(error.to_string()))?;
@@ -53,7 +53,7 @@ pub(crate) fn load_problems(
 }
 
 /// Opens the hub with the environment variables of Python's `huggingface_hub`.
-fn hub() -> Result<Hub, beamgen::Error> {
+pub(crate) fn hub() -> Result<Hub, beamgen::Error> {
     let config = HubConfig::from_lookup(|name| std::env::var(name).ok())?;
     Ok(Hub::new(config)?)
 }

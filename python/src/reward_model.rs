@@ -3,6 +3,7 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
+use beamgen::program::QuantileReader;
 use beamgen::scorer::{ExactScorer, Scorer, ScorerKind, score_chains};
 use beamgen::{Config, Error};
 use pyo3::prelude::*;
@@ -32,6 +33,21 @@ impl RewardModel {
             config.models.scorer = ScorerKind::Prm;
         }
         Ok(config)
+    }
+
+    /// Loads a model whose hidden states `observer` gets. Returns it with the fingerprint of its files, and whether it
+    /// is bundled.
+    pub fn observed<T: 'static>(
+        config: Config,
+        observer: QuantileReader,
+        tell: Sender<Told<News, T>>,
+    ) -> Result<(Box<dyn Scorer + Send>, String, bool), Error> {
+        let builder = download::attach(load::builder(config)?, tell)?;
+        let mut prepared = builder.prepare_reward_model()?;
+        prepared.observe_hidden(observer);
+        let fingerprint = prepared.prm_fingerprint().unwrap_or_default().to_owned();
+        let is_bundled = prepared.has_bundled();
+        Ok((prepared.reward_model()?, fingerprint, is_bundled))
     }
 
     pub fn load<T: 'static>(config: Config, tell: Sender<Told<News, T>>) -> Result<Self, Error> {

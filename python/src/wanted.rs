@@ -40,6 +40,17 @@ impl Wanted {
     }
 }
 
+impl Wanted {
+    /// Whether the caller gives a setting by its name in the table of settings.
+    pub fn gives(&self, name: &str) -> bool {
+        match name {
+            "strategy" => self.strategy.is_some(),
+            "choose" => self.choose.is_some(),
+            _ => self.named.iter().any(|(given, _)| given == name),
+        }
+    }
+}
+
 /// The configuration of a solver, with the parts from which settings of requests are made.
 pub struct Base {
     pub config: Config,

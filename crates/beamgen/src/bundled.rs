@@ -78,11 +78,9 @@ static SAMPLE: &[u8] = include_bytes!("../abacus/sample.jsonl");
 /// Returns an error if the bundled file is invalid. A test reads the file, so no release fails
 /// here.
 pub fn sample() -> Result<Problems, ProblemsError> {
-    let sample = Problems::read(SAMPLE, "the bundled sample")?;
-    Ok(Problems {
-        found: None,
-        ..sample
-    })
+    let mut sample = Problems::read(SAMPLE, "the bundled sample")?;
+    sample.found = None;
+    Ok(sample)
 }
 
 /// Whether a local model has the tokenizer of the bundled models. A model that was trained from a

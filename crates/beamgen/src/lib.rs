@@ -63,6 +63,7 @@ mod engine_bench;
 mod error;
 mod exact;
 mod fingerprint;
+mod forecast;
 mod judge_config;
 mod known;
 mod long_texts;
@@ -104,13 +105,14 @@ pub use beamgen_launcher as launcher;
 #[cfg(feature = "remote")]
 pub use beamgen_remote as remote;
 pub use beamgen_search::{
-    Aggregation, ChainEvent, Choose, Event, Problem, ProblemResult, Role, RunSummary, Settings,
-    StepGenerator, StepScorer, StrategyKind, Turn,
+    Aggregation, ChainEvent, Choose, Event, Most, Problem, ProblemResult, Role, RunSummary,
+    Settings, StepGenerator, StepScorer, StrategyKind, Turn,
 };
 pub use builder::SolverBuilder;
 pub use config::Config;
 pub use data::{FoundData, find_data, may_be_data_set};
 pub use error::Error;
+pub use forecast::{Forecast, Pace};
 pub use pair::Pair;
 pub use progress::Progress;
 pub use recipe::{RECIPE_KEYS, Recipe, RecipeData, RecipeKey};

@@ -248,6 +248,7 @@ impl Prepared {
             has_bundled,
             chat_template,
             limits,
+            memory: self.memory.plan,
             effective,
             lost,
             #[cfg(feature = "remote")]

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::calibrated::{ScoreAs, mismatches};
 use crate::config::{Defaults, ScorerKind};
 use crate::long_texts::TextLimits;
+use crate::memory::MemoryPlan;
 use crate::request::Request;
 use crate::soundness::{Audited, Auditor};
 use crate::{Config, Error};
@@ -37,6 +38,7 @@ pub struct Solver {
     pub(crate) has_bundled: bool,
     pub(crate) chat_template: Option<String>,
     pub(crate) limits: TextLimits,
+    pub(crate) memory: MemoryPlan,
     pub(crate) effective: Map<String, Value>,
     /// The counters of verdicts that checker commands failed to give, by the command's name.
     pub(crate) lost: Vec<(String, LostSoFar)>,
@@ -99,6 +101,19 @@ impl Solver {
     /// Returns the settings of a request that changes none of them.
     pub fn settings(&self) -> Settings {
         self.config.settings()
+    }
+
+    /// Returns the settings of a request as the search takes them, completed from the generator's
+    /// checkpoint.
+    pub fn settings_in_effect(&self, settings: Settings) -> Settings {
+        let mut settings = self.defaults().resolve(settings);
+        settings.generator = self.generator.resolve(&settings.generator);
+        settings
+    }
+
+    /// Returns the memory that the models take.
+    pub fn memory_plan(&self) -> &MemoryPlan {
+        &self.memory
     }
 
     /// Returns a request with this solver's settings, which the request's methods can change.

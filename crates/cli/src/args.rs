@@ -172,6 +172,11 @@ pub(crate) struct SolveArgs {
     /// Add every node of each search tree to the run file
     #[arg(long, hide_short_help = true)]
     pub tree: bool,
+    /// Print what the run will cost at most, its memory and its time, and end
+    ///
+    /// The time is measured on some of the problems, for ten seconds or until five are solved.
+    #[arg(long, hide_short_help = true)]
+    pub plan: bool,
     /// Resume the run file of --out: skip its finished problems
     #[arg(long)]
     pub resume: bool,
@@ -313,6 +318,11 @@ pub(crate) struct LabelArgs {
     /// In the order of the problems. --resume also needs FILE.run, which is next to it.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Print what the run will cost at most, its memory and its time, and end
+    ///
+    /// The time is measured on some of the problems, for ten seconds or until five are solved.
+    #[arg(long, hide_short_help = true)]
+    pub plan: bool,
     /// Resume the file of --out: skip its finished problems
     #[arg(long)]
     pub resume: bool,
@@ -438,7 +448,10 @@ pub(crate) struct BenchArgs {
     /// Resume the results folder of --out: skip finished rows
     #[arg(long)]
     pub resume: bool,
-    /// Check all settings and list the runs, without running them
+    /// Check all settings, list the runs with their memory and time, and end
+    ///
+    /// The time is measured on some of the problems, for ten seconds a search or until five are
+    /// solved.
     #[arg(long, conflicts_with = "out", hide_short_help = true)]
     pub plan: bool,
     /// Redraw the tables and plots of a results folder

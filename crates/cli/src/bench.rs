@@ -27,10 +27,12 @@ use crate::failure::{Failure, refuse};
 use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
+use crate::plan;
 use crate::printable;
+use crate::progress;
 use crate::run_report;
 use crate::settings::{self, ShowPlan};
-use crate::table::{Table, counted};
+use crate::table::{Table, counted, grouped};
 use crate::watch::Shown;
 
 pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
@@ -60,7 +62,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
         .collect();
     let measurement = Measurement::new(&plan, &mut shown)?;
     if args.plan {
-        return Ok(print_plan(&measurement)?);
+        return print_plan(&measurement, &mut shown, args.json);
     }
     // Signals are handled only from here on: before, a signal should end the process at once.
     let interrupt = Interrupt::watch();
@@ -113,8 +115,15 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Prints the problem sets, and for each search the rows that are computed from it.
-fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
+/// Prints the problem sets, and each search with its bounds, memory and time. A search may give several rows.
+fn print_plan(measurement: &Measurement<'_>, shown: &mut Shown, json: bool) -> Result<(), Failure> {
+    let forecasts = measurement.forecasts(shown)?;
+    if json {
+        for planned in &forecasts {
+            output::json_line(&mut io::stdout(), planned)?;
+        }
+        return Ok(());
+    }
     let mut out = io::stdout().lock();
     let outline = measurement.outline();
     for set in &outline.sets {
@@ -126,17 +135,38 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
             printable::line(&set.source)
         )?;
     }
-    let searches = measurement.searches();
+    let searches = counted(measurement.searches().len(), "search", "searches");
     writeln!(
         out,
-        "seeds: {}; {} on every set with every seed:",
-        outline.seeds,
-        counted(searches.len(), "search", "searches")
+        "seeds: {}; {searches} on every set with every seed:",
+        outline.seeds
     )?;
-    for labels in searches {
-        writeln!(out, "  {}", printable::line(&labels.join(", ")))?;
+    let mut table = Table::new(&[
+        "set and search",
+        "tokens at most",
+        "tokens",
+        "scored",
+        "memory at most",
+        "time",
+    ]);
+    for planned in &forecasts {
+        let forecast = &planned.forecast;
+        table.row(vec![
+            format!("{} {}", planned.set, planned.labels.join(", ")),
+            grouped(forecast.most.tokens),
+            grouped(forecast.sampled.round() as u64),
+            grouped(forecast.scored.round() as u64),
+            plan::size(planned.memory),
+            progress::words_of(forecast.seconds),
+        ]);
     }
-    out.flush()
+    table.write(&mut out)?;
+    let seconds = forecasts
+        .iter()
+        .map(|planned| planned.forecast.seconds)
+        .sum();
+    writeln!(out, "time: about {} in all", progress::words_of(seconds))?;
+    Ok(out.flush()?)
 }
 
 /// Prints a table for each set, then a table of further aggregations of the same scores.

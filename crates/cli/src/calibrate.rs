@@ -8,7 +8,7 @@ use beamgen::eval::calibrate::{Calibration, LEVELS};
 use beamgen::eval::quality::Measure;
 use beamgen::scorer::ScorerKind;
 use beamgen_labels::{LabelRule, Neutral, RolloutLabel};
-use beamgen_measure::calibrate::{self, Fitted, Hidden, Observed, Options, Runs};
+use beamgen_measure::calibrate::{self, Fitted, Hidden, Observed, Options, Output, Runs};
 
 use crate::args::CalibrateArgs;
 use crate::data;
@@ -19,7 +19,7 @@ use crate::printed;
 use crate::settings;
 use crate::table::{Table, counted};
 use crate::watch::Shown;
-use crate::write::{Output, create_folder};
+use crate::write::create_folder;
 
 pub(crate) fn main(args: &CalibrateArgs) -> Result<(), Failure> {
     if !(args.held_out > 0.0 && args.held_out < 1.0) {
@@ -59,11 +59,6 @@ fn out(args: &CalibrateArgs) -> Result<PathBuf, Failure> {
     }
 }
 
-fn write(out: &mut Output, calibration: &Calibration) -> Result<(), Failure> {
-    let text = serde_json::to_string(calibration).map_err(|error| Failure::Run(error.into()))?;
-    out.write((text + "\n").as_bytes())
-}
-
 /// Fits a calibration, writes it, and prints how well it fits.
 fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration, Failure> {
     let config = settings::prm_config(&args.prm)?;
@@ -92,7 +87,7 @@ fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration
     let fitted = calibrate::fit(&chosen, &options, &mut *model, fingerprint, &hidden, watch)?;
     // The calibration is written before the plots, whose failure must not lose the result of the
     // scoring.
-    write(to, &fitted.calibration)?;
+    to.write(&fitted.calibration)?;
     if let Some(folder) = &args.plots {
         fitted.draw(folder)?;
     }
@@ -225,7 +220,7 @@ fn add_runs(
         calibrate::draw_risk(folder, &curves, args.max_error)?;
     }
     calibrate::add(&mut calibration, curve);
-    write(to, &calibration)?;
+    to.write(&calibration)?;
     if !args.json {
         writeln!(
             out,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use beamgen::eval::{DataSource, NamedKeys, Problems};
+use beamgen::eval::{DataSource, NamedKeys, Problems, Wanted};
 use beamgen::hub::DataSetPart;
 
 use crate::args::{DataFlags, PartFlags};
@@ -38,12 +38,16 @@ pub(crate) fn sources(
         .collect()
 }
 
-/// Reads problems by the keys of the flags.
-pub(crate) fn problems(source: DataSource, flags: &DataFlags) -> Result<Problems, Failure> {
+/// Reads the wanted problems by the keys of the flags.
+pub(crate) fn problems(
+    source: DataSource,
+    flags: &DataFlags,
+    wanted: Wanted,
+) -> Result<Problems, Failure> {
     let keys = NamedKeys {
         problem: flags.problem_key.clone(),
         answer: flags.answer_key.clone(),
         solution: flags.solution_key.clone(),
     };
-    Ok(Problems::open_with(source, &keys)?)
+    Ok(Problems::open_with(source, &keys, wanted)?)
 }

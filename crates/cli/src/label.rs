@@ -9,18 +9,19 @@ use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
-use beamgen::result::{Auditor, Evidence};
-use beamgen::scorer::ScorerKind;
+use beamgen::result::Evidence;
 use beamgen::settings::Setting;
 use beamgen::strategy::SearchConfig;
-use beamgen::{Aggregation, Choose, Config, Request, RunSummary, Solver, StrategyKind};
-use beamgen_labels::monte_carlo::{Counts, Labelling, Mine, Mode, MonteCarlo, graded_by_answer};
-use beamgen_labels::{LabelledChain, Policy};
+use beamgen::{Aggregation, Config, RunSummary, Solver};
+use beamgen_labels::LabelledChain;
+use beamgen_labels::monte_carlo::{Counts, Labelling, Mine, Mode, MonteCarlo};
+use beamgen_measure::label::{self, Labelled, Labeller, OWN};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::LabelArgs;
 use crate::failure::{Failure, refuse};
+use crate::forecast;
 use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
@@ -51,10 +52,7 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
         return refuse("--mine and --searches exclude each other: leave one of them out");
     }
     options.validate().map_err(beamgen::Error::from)?;
-    let config = config(args)?;
-    if let Some(mine) = &mut options.mine {
-        mine.aggregation = config.search.aggregation;
-    }
+    let config = config(args, &mut options)?;
     let (problems, count) = settings::problems(
         args.file.as_deref(),
         &args.data,
@@ -66,6 +64,13 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let show = ShowPlan::unless(args.quiet);
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
+    if args.plan {
+        settings::note_problems(&solver, &problems, count, args.quiet);
+        let labeller = Labeller::new(&solver, options)?;
+        let mut request = |at: usize| labeller.request(&problems.problems[at]).0;
+        let most = labeller.most(&solver);
+        return forecast::print(&mut solver, count, most, &mut request, args.json);
+    }
     // Signals are handled only from here on: before, a signal should end the process at once.
     let interrupt = Interrupt::watch();
     let mut writer = Writer::open(args, options, &solver, &problems, count)?;
@@ -76,24 +81,9 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     writer.finish(&summary?, &interrupt)
 }
 
-/// Settings that this command controls itself, each with the reason. Files of settings often set
-/// the first two for other commands, so these get no note.
-const OWN: [(&str, &str); 10] = [
-    ("n", "--chains is the number of chains"),
-    ("strategy", "--mode chooses the search"),
-    ("choose", "no answer is chosen"),
-    ("early_rejection", "every chain is labelled"),
-    ("speculate", "chains are not written in rounds"),
-    ("rollouts", "--mode chooses the search"),
-    ("consensus", "there is no vote"),
-    ("confidence", "--chains is the number of chains"),
-    ("outcome_scores", "every chain is labelled"),
-    ("stop_when_verified", "every chain is labelled"),
-];
-
 /// Returns the configuration of the search. The strategy is fixed; a scorer is used only for
 /// --mine.
-fn config(args: &LabelArgs) -> Result<Config, Failure> {
+fn config(args: &LabelArgs, options: &mut MonteCarlo) -> Result<Config, Failure> {
     let flags = &args.settings;
     let set = |key: &str| {
         let mut keys = flags.set.iter().filter_map(|set| set.split_once('='));
@@ -106,6 +96,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
             false if set(key) => format!("--set {key}"),
             false => continue,
         };
+        let why = why.replacen('`', "--", 1).replacen('`', "", 1);
         return refuse(format!("{typed} changes nothing here, {why}: leave it out"));
     }
     let mut config = settings::config(flags)?;
@@ -117,31 +108,17 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
             ));
         }
     }
-    config.search.strategy = StrategyKind::BEST_OF_N;
-    if args.mine.is_some() {
-        config.search.choose = Some(Choose::Best);
-    } else {
-        if let Some(key) = ["models.prm", "models.scorer"]
+    if args.mine.is_none()
+        && let Some(key) = ["models.prm", "models.scorer"]
             .into_iter()
             .find(|key| set(key))
-        {
-            return refuse(format!(
-                "--set {key} changes nothing here without --mine: add that, or leave --set {key} out"
-            ));
-        }
-        config.models.scorer = ScorerKind::None;
-        config.models.prm = None;
-        config.search.choose = Some(Choose::Majority);
+    {
+        return refuse(format!(
+            "--set {key} changes nothing here without --mine: add that, or leave --set {key} out"
+        ));
     }
+    label::settle(&mut config, options);
     settings::refuse_idle(from_ref(&config), &flags.given, "--mine")?;
-    config.search.n = args.chains;
-    config.search.early_rejection = 0;
-    config.search.rollouts = None;
-    config.search.speculate = false;
-    config.search.consensus = false;
-    config.search.confidence = 0.0;
-    config.search.outcome_scores = false;
-    config.search.stop_when_verified = false;
     config.check()?;
     Ok(config)
 }
@@ -175,26 +152,6 @@ fn is_none(unsound: &[u64; 3]) -> bool {
     *unsound == [0; 3]
 }
 
-/// Counts the right chains that are unsound, by the most trusted evidence.
-fn unsound(auditor: &mut Auditor, chains: &[LabelledChain]) -> [u64; 3] {
-    let mut counts = [0; 3];
-    for chain in chains.iter().filter(|chain| chain.outcome == Some(true)) {
-        let steps = chain.steps.iter().map(|step| (step.text.as_str(), None));
-        let found = auditor.chain(&chain.problem, steps);
-        // Rollouts that all failed after a step are evidence that the chain is unsound, although
-        // its answer is right. A step without rollouts is no evidence.
-        let has_failed = chain.steps.iter().any(|step| {
-            let rollouts = step.rollouts.as_ref();
-            rollouts.is_some_and(|rollouts| rollouts.n > 0 && rollouts.k == 0)
-        });
-        let by_label = has_failed.then_some(Evidence::Label);
-        if let Some(by) = found.map(|unsound| unsound.by).or(by_label) {
-            counts[by as usize] += 1;
-        }
-    }
-    counts
-}
-
 impl Done {
     /// Whether a resumed run should try the problem again, because the failure may not occur again.
     fn is_worth_retrying(&self) -> bool {
@@ -210,7 +167,6 @@ struct Writer<'a> {
     options: MonteCarlo,
     problems: &'a Problems,
     count: usize,
-    policy: Policy,
     run_file: RunFile,
     labels: File,
     run: RunReport,
@@ -239,13 +195,6 @@ impl<'a> Writer<'a> {
         count: usize,
     ) -> Result<Self, Failure> {
         let mut identity = solver.identity();
-        let policy = Policy {
-            generator: identity["models"]["generator"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-            temperature: temperature(&identity["generator"]["sampling"]["temperature"]),
-        };
         let asked = serde_json::to_value(options).map_err(io::Error::from)?;
         // The options are part of the identity, so that a run is resumed with the same options
         // only.
@@ -298,7 +247,6 @@ impl<'a> Writer<'a> {
             options,
             problems,
             count,
-            policy,
             run_file,
             labels,
             run: RunReport::new(args.quiet, args.skip_too_long, count - done.len()),
@@ -316,36 +264,34 @@ impl<'a> Writer<'a> {
         let todo: Vec<usize> = (0..self.count)
             .filter(|at| !self.done.contains_key(at))
             .collect();
-        let settings = solver.settings();
-        let mut auditor = Auditor::new(solver.config())?;
-        let (problems, options) = (self.problems, self.options);
+        let labeller = RefCell::new(Labeller::new(solver, self.options)?);
+        let problems = self.problems;
         let labellings: RefCell<Vec<Labelling>> = RefCell::default();
         let requests = todo.iter().map(|&at| {
-            let problem = problems.problems[at].clone();
-            let reference = problem.answer.clone().unwrap_or_default();
-            let labelling = options.labelling(graded_by_answer(reference));
-            labellings.borrow_mut().push(labelling.clone());
-            Request::new(problem, settings.clone())
-                // The strategy records the labels, so `labellings` keeps a handle to each one.
-                .custom_strategy("monte-carlo", move |_| Ok(labelling.strategy()))
+            let (request, labelling) = labeller.borrow().request(&problems.problems[at]);
+            labellings.borrow_mut().push(labelling);
+            request
         });
-        let seed = settings.generator.seed;
+        if !self.args.quiet {
+            let most = labeller.borrow().most(solver);
+            self.run.plan(solver, todo.len(), most);
+        }
         // Both callbacks need the writer. The search calls one at a time, so a `RefCell` never
         // panics.
         let this = RefCell::new(self);
         interrupt.run(
             solver,
             requests,
-            &mut |event| this.borrow_mut().run.progress.observe(event),
+            &mut |event| this.borrow_mut().run.observe(event),
             &mut |result| {
                 let mut this = this.borrow_mut();
-                let labels =
-                    labellings.borrow()[result.index].labels(&result.problem, seed, &this.policy);
+                let labelling = &labellings.borrow()[result.index];
+                let Labelled { labels, unsound } = labeller.borrow_mut().labels(labelling, &result);
                 // Labelling does not grade problems, so the progress shows no share of right
                 // answers.
                 this.run.done(&result, None);
                 let done = Done {
-                    unsound: unsound(&mut auditor, &labels.chains),
+                    unsound,
                     id: result.problem.id,
                     chains: labels.chains,
                     counts: labels.counts,
@@ -417,13 +363,6 @@ impl<'a> Writer<'a> {
         out.flush()?;
         self.run.end(interrupt, [self.done.len(), self.count], true)
     }
-}
-
-/// Converts a temperature to the number that the user wrote. The setting is an `f32`; 0.7 would
-/// become 0.699999988 as `f64`, so it is converted by its shortest decimal text.
-fn temperature(setting: &Value) -> Option<f64> {
-    let short = setting.as_f64()? as f32;
-    short.to_string().parse().ok()
 }
 
 /// The summary of a run, printed as text or as JSON.
@@ -511,23 +450,5 @@ impl Summary {
             grouped(self.spared_tokens)
         )?;
         writeln!(out, "{:.1} s", self.seconds)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::temperature;
-
-    #[test]
-    fn a_temperature_is_written_as_it_was_set() {
-        for set in [0.7_f32, 1.0, 0.05] {
-            let kept = serde_json::to_value(set).unwrap();
-            assert_eq!(
-                temperature(&kept).unwrap().to_string(),
-                set.to_string(),
-                "{kept}"
-            );
-        }
-        assert_eq!(temperature(&serde_json::Value::Null), None);
     }
 }

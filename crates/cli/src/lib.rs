@@ -21,6 +21,7 @@ mod download;
 mod effective;
 mod eval_prm;
 mod failure;
+mod forecast;
 mod foreign;
 mod interrupt;
 #[cfg_attr(

@@ -211,7 +211,12 @@ fn left(done: usize, total: usize, share: f64, elapsed: Duration) -> Option<Dura
 
 /// Formats a time as seconds, minutes or hours, rounded up.
 fn words(time: Duration) -> String {
-    let seconds = time.as_secs_f64().ceil() as u64;
+    words_of(time.as_secs_f64())
+}
+
+/// Formats seconds as [`words`] does.
+pub(crate) fn words_of(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
     match seconds {
         0..100 => format!("{seconds} s"),
         100..6000 => format!("{} min", seconds.div_ceil(60)),

@@ -1,9 +1,13 @@
 //! Reports on a run over many problems, in the same way for all commands: the progress, problems
 //! that failed or lost chains or verdicts, and the end of the run.
 
-use beamgen::ProblemResult;
+use std::io;
+
+use beamgen::models::MemoryPlan;
+use beamgen::{Event, Most, Pace, ProblemResult, Solver};
 
 use crate::failure::Failure;
+use crate::forecast;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
@@ -18,6 +22,15 @@ pub(crate) struct RunReport {
     /// The number of problems that lost chains to a lack of memory, and of those that lost
     /// verdicts.
     lost: [usize; 2],
+    plan: Option<Planned>,
+}
+
+/// The plan of a run, which is printed once the pace is known, if the run is long.
+struct Planned {
+    pace: Pace,
+    problems: usize,
+    most: Most,
+    memory: MemoryPlan,
 }
 
 impl RunReport {
@@ -27,6 +40,26 @@ impl RunReport {
             skip_too_long,
             refused: 0,
             lost: [0; 2],
+            plan: None,
+        }
+    }
+
+    /// Prints the plan of the run as soon as its first problems are done, if the run is long. `most`
+    /// is the bound of one search.
+    pub(crate) fn plan(&mut self, solver: &Solver, problems: usize, most: Most) {
+        self.plan = Some(Planned {
+            pace: Pace::start(problems, solver.config().search.in_flight),
+            problems,
+            most: most.times(problems as u64),
+            memory: solver.memory_plan().clone(),
+        });
+    }
+
+    /// Shows the progress after an event of the search.
+    pub(crate) fn observe(&mut self, event: &Event<'_>) {
+        self.progress.observe(event);
+        if let Some(plan) = &mut self.plan {
+            plan.pace.observe(event);
         }
     }
 
@@ -43,6 +76,17 @@ impl RunReport {
         self.lost[0] += usize::from(result.lost_to_memory > 0);
         self.lost[1] += usize::from(result.lost_verdicts > 0);
         self.progress.done(correct);
+        let Some(plan) = &mut self.plan else { return };
+        plan.pace.done(result);
+        if let Some(forecast) = plan.pace.settled(plan.problems, plan.most) {
+            let plan = self.plan.take();
+            if let Some(plan) = plan.filter(|_| forecast.seconds >= forecast::LONG) {
+                self.progress.aside(|| {
+                    // The plan is for information only, so a closed stderr does not stop the run.
+                    let _ = forecast::write(&mut io::stderr().lock(), &forecast, &plan.memory);
+                });
+            }
+        }
     }
 
     /// Prints notes about problems that lost chains or verdicts. Fails if the run was interrupted,

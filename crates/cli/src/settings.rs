@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::slice::from_ref;
 
-use beamgen::eval::Problems;
+use beamgen::eval::{Problems, Wanted};
 use beamgen::launcher::Launcher;
 use beamgen::models::Prepared;
 use beamgen::program::{QuantileReader, is_word};
@@ -112,19 +112,34 @@ pub(crate) fn prm_config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Confi
 /// Reads the problems of a file or a data set, or the bundled sample. Returns them with the number to
 /// solve.
 ///
-/// Problems beyond the limit stay in the list, because the fingerprint of the whole list identifies
-/// a run file, which may be resumed with another limit.
+/// Problems of a file beyond the limit are read, too, because the fingerprint of all problems
+/// identifies a run file, which may be resumed with another limit.
 pub(crate) fn problems(
     given: Option<&Path>,
     flags: &DataFlags,
     offline: bool,
     limit: Option<usize>,
 ) -> Result<(Problems, usize), Failure> {
+    let wanted = Wanted {
+        limit,
+        ..Wanted::default()
+    };
+    wanted_problems(given, flags, offline, wanted)
+}
+
+/// Reads the wanted problems as [`problems`] does.
+fn wanted_problems(
+    given: Option<&Path>,
+    flags: &DataFlags,
+    offline: bool,
+    wanted: Wanted,
+) -> Result<(Problems, usize), Failure> {
+    let limit = wanted.limit;
     if limit == Some(0) {
         return refuse("--limit 0 leaves no problem to solve: use at least 1");
     }
     let problems = match given {
-        Some(given) => data::problems(data::source(given, &flags.part, offline)?, flags)?,
+        Some(given) => data::problems(data::source(given, &flags.part, offline)?, flags, wanted)?,
         None => beamgen::bundled::sample()?,
     };
     let notes = [problems.unread_note(), problems.given_note()];
@@ -155,10 +170,12 @@ pub(crate) fn problems_of(
         },
         ..flags.clone()
     };
-    let (problems, _) = problems(Some(Path::new(&data.name)), &flags, offline, limit)?;
-    let problems = problems.slice(data.start, data.end)?;
-    let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
-    Ok((problems, count))
+    let wanted = Wanted {
+        start: data.start,
+        end: data.end,
+        limit,
+    };
+    wanted_problems(Some(Path::new(&data.name)), &flags, offline, wanted)
 }
 
 /// Reads a file as [`problems`] does. If no such file exists, the argument may be a question.

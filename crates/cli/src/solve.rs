@@ -8,6 +8,7 @@ use beamgen::{Recipe, Request, RunSummary, Solver};
 
 use crate::args::SolveArgs;
 use crate::failure::{Failure, refuse};
+use crate::forecast;
 use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
@@ -45,6 +46,13 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     };
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
+    if args.plan {
+        let settings = solver.settings();
+        settings::note_problems(&solver, &problems, count, args.quiet);
+        let mut request = |at: usize| Request::new(problems.problems[at].clone(), settings.clone());
+        let most = solver.most(settings.clone());
+        return forecast::print(&mut solver, count, most, &mut request, args.json);
+    }
     // Signals are handled only from here on: before, a signal should end the process at once.
     let interrupt = Interrupt::watch();
     // The run file's header contains the fingerprints of the models, which must be loaded before.
@@ -150,6 +158,10 @@ impl<'a> Report<'a> {
     fn run(&mut self, solver: &mut Solver, interrupt: &Interrupt) -> Result<RunSummary, Failure> {
         let (todo, problems) = (self.todo, self.problems);
         let settings = solver.settings();
+        if !self.args.quiet {
+            let most = solver.most(settings.clone());
+            self.run.plan(solver, todo.len(), most);
+        }
         let requests = todo.iter().map(|&at| {
             let problem = problems.problems[at].clone();
             Request::new(problem, settings.clone())
@@ -160,7 +172,7 @@ impl<'a> Report<'a> {
         interrupt.run(
             solver,
             requests,
-            &mut |event| this.borrow_mut().run.progress.observe(event),
+            &mut |event| this.borrow_mut().run.observe(event),
             &mut |result| this.borrow_mut().deliver(result),
         )
     }

@@ -32,6 +32,8 @@ pub use answer::{MathAnswers, Verdict};
 pub use beamgen_records::{DataSource, Place, RecordsError, is_table, write_table};
 pub use chains::{GivenChain, context_of, cut_response, steps_of};
 pub use fingerprint::Fingerprint;
-pub use problems::{Found, LineFault, MAX_PROBLEM_BYTES, NamedKeys, Problems, ProblemsError};
+pub use problems::{
+    Found, LineFault, MAX_PROBLEM_BYTES, NamedKeys, Problems, ProblemsError, Wanted,
+};
 pub use record::{Record, Spent, StepRecord, chain_verdict, is_correct, verdict};
 pub use run_file::{RunFile, RunFileError, RunFileFault, RunHeader};

@@ -57,19 +57,76 @@ const ACCEPTED: Accepted = Accepted {
     columns: &TEXT_KEYS,
 };
 
+/// The part of a problem file that a caller wants.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// The index of the first problem, from 0.
+    pub start: usize,
+    /// The index after the last problem; `None`: the end of the file.
+    pub end: Option<usize>,
+    /// The number of these problems to keep, from the first on; `None`: all. The others are read and are part of the
+    /// [fingerprint](Problems::fingerprint), but take no memory.
+    pub limit: Option<usize>,
+}
+
 /// A problem file that was read.
 #[derive(Clone, Debug)]
 pub struct Problems {
     /// The path of the file, or `<stdin>`, for messages.
     pub source: String,
-    /// The problems in the file's order; never empty, ids never repeated.
+    /// The problems in the file's order, as many as are [wanted](Wanted::limit); never empty, ids never repeated.
     pub problems: Vec<Problem>,
     /// The position of each problem.
     pub places: Vec<Place>,
+    /// All problems of the file, also those that are not kept.
+    whole: Whole,
     /// The number of problems without a reference answer whose records have keys that are not read, and these keys.
     pub unread: (usize, BTreeSet<String>),
     /// The keys and properties that were found in a file; `None` for problems of no file.
     pub found: Option<Found>,
+}
+
+/// A summary of all problems that were read.
+#[derive(Clone, Debug, Default)]
+struct Whole {
+    count: usize,
+    /// The number of problems with given steps.
+    given: usize,
+    hash: Fingerprint,
+}
+
+impl Whole {
+    /// Adds a problem: its id, text, answer, given steps, context, verifier and tests.
+    fn add(&mut self, problem: &Problem) {
+        self.count += 1;
+        self.given += usize::from(!problem.steps.is_empty());
+        let hash = &mut self.hash;
+        hash.field(problem.id.as_bytes());
+        hash.field(problem.text.as_bytes());
+        // `\0` is in no answer, so that no answer and the answer "none" have different hashes.
+        hash.field(problem.answer.as_deref().unwrap_or("\0none").as_bytes());
+        // These fields are hashed only if present, so that older run files keep their fingerprints.
+        if !problem.steps.is_empty() {
+            hash.field(b"\0steps");
+        }
+        for step in &problem.steps {
+            hash.field(step.as_bytes());
+        }
+        if !problem.context.is_empty() {
+            hash.field(b"\0context");
+        }
+        for document in &problem.context {
+            hash.field(document.as_bytes());
+        }
+        if let Some(verifier) = &problem.verifier {
+            hash.field(b"\0verifier");
+            hash.field(verifier.as_bytes());
+        }
+        if let Some(tests) = &problem.tests {
+            hash.field(b"\0tests");
+            hash.field(tests.to_string().as_bytes());
+        }
+    }
 }
 
 /// A summary of the layout of a problem file.
@@ -93,19 +150,20 @@ impl Problems {
     /// # Errors
     /// [`ProblemsError`] names the file and the record.
     pub fn open(source: impl Into<DataSource>) -> Result<Self, ProblemsError> {
-        Self::open_with(source, &NamedKeys::default())
+        Self::open_with(source, &NamedKeys::default(), Wanted::default())
     }
 
-    /// Reads a problem file as [`open`](Self::open) does, by the keys that the caller names.
+    /// Reads the wanted part of a problem file as [`open`](Self::open) does, by the keys that the caller names.
     ///
     /// # Errors
     /// [`ProblemsError`] names the file and the record, also one that lacks a named key.
     pub fn open_with(
         source: impl Into<DataSource>,
         keys: &NamedKeys,
+        wanted: Wanted,
     ) -> Result<Self, ProblemsError> {
         let source = source.into();
-        let mut reader = Reader::new(source.name.clone(), keys);
+        let mut reader = Reader::new(source.name.clone(), keys, wanted);
         beamgen_records::read_source(&source, ACCEPTED, &mut |place, record| {
             reader.take(place, record)
         })?;
@@ -118,7 +176,7 @@ impl Problems {
     /// [`ProblemsError`] names the file and the line.
     pub fn question(text: &str) -> Result<Self, ProblemsError> {
         let keys = NamedKeys::default();
-        let mut reader = Reader::new("the question".to_owned(), &keys);
+        let mut reader = Reader::new("the question".to_owned(), &keys, Wanted::default());
         reader.take(Place::Line(1), Record::Text(text.trim().to_owned()))?;
         Ok(Self {
             found: None,
@@ -132,38 +190,34 @@ impl Problems {
     /// [`ProblemsError`] names the file and the record.
     pub fn read(input: impl BufRead, source: &str) -> Result<Self, ProblemsError> {
         let keys = NamedKeys::default();
-        let mut reader = Reader::new(source.to_owned(), &keys);
+        let mut reader = Reader::new(source.to_owned(), &keys, Wanted::default());
         beamgen_records::read(input, source, ACCEPTED, &mut |place, record| {
             reader.take(place, record)
         })?;
         reader.done()
     }
 
-    /// Keeps the problems from `start` up to `end`, exclusive; both count from 0.
-    ///
-    /// # Errors
-    /// [`ProblemsError::Empty`] if none is left.
-    pub fn slice(mut self, start: usize, end: Option<usize>) -> Result<Self, ProblemsError> {
-        let end = end.unwrap_or(usize::MAX).min(self.problems.len());
-        if start >= end {
-            return Err(ProblemsError::Empty {
-                source_name: self.source,
-            });
+    /// Returns problems that a program made, in place of a file. Ids must not be repeated.
+    #[must_use]
+    pub fn made(source: String, problems: Vec<Problem>) -> Self {
+        let mut whole = Whole::default();
+        for problem in &problems {
+            whole.add(problem);
         }
-        self.problems = self.problems.drain(start..end).collect();
-        self.places = self.places.drain(start..end).collect();
-        // With several keys it is not known from which each answer came.
-        if let Some(found) = &mut self.found
-            && found.answers.len() == 1
-        {
-            let answered = self.problems.iter().filter(|one| one.answer.is_some());
-            let count = answered.count();
-            found
-                .answers
-                .values_mut()
-                .for_each(|of_key| *of_key = count);
+        Self {
+            source,
+            places: (1..=problems.len()).map(Place::Row).collect(),
+            problems,
+            whole,
+            unread: Default::default(),
+            found: None,
         }
-        Ok(self)
+    }
+
+    /// Whether problems of the file are missing here, since a [limit](Wanted::limit) left them out.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.whole.count > self.problems.len()
     }
 
     /// Returns a sentence on the layout of a file: the number of problems and of answers, the keys of the answers, and the
@@ -177,7 +231,7 @@ impl Problems {
         let mut note = format!(
             "{}: {}",
             self.source,
-            counted(self.problems.len(), "problem", "problems")
+            counted(self.whole.count, "problem", "problems")
         );
         if !sets.is_empty() {
             let sets: Vec<&str> = sets.iter().copied().collect();
@@ -214,8 +268,7 @@ impl Problems {
 
     /// Returns a note on the problems that give steps, which are often solutions in other files.
     pub fn given_note(&self) -> Option<String> {
-        let problems = self.problems.iter();
-        let count = problems.filter(|problem| !problem.steps.is_empty()).count();
+        let count = self.whole.given;
         (count > 0).then(|| {
             format!(
                 "{}: {} \"steps\", and all its chains begin with them",
@@ -288,38 +341,10 @@ impl Problems {
         }
     }
 
-    /// Returns the fingerprint of all problems (ids, texts, answers, given steps, contexts, verifiers, tests). A run can only be
-    /// resumed with equal problems.
+    /// Returns the fingerprint of all problems that were read (ids, texts, answers, given steps, contexts, verifiers,
+    /// tests), also of those beyond the [limit](Wanted::limit). A run can only be resumed with equal problems.
     pub fn fingerprint(&self) -> String {
-        let mut hash = Fingerprint::default();
-        for problem in &self.problems {
-            hash.field(problem.id.as_bytes());
-            hash.field(problem.text.as_bytes());
-            // `\0` is in no answer, so that no answer and the answer "none" have different hashes.
-            hash.field(problem.answer.as_deref().unwrap_or("\0none").as_bytes());
-            // These fields are hashed only if present, so that older run files keep their fingerprints.
-            if !problem.steps.is_empty() {
-                hash.field(b"\0steps");
-            }
-            for step in &problem.steps {
-                hash.field(step.as_bytes());
-            }
-            if !problem.context.is_empty() {
-                hash.field(b"\0context");
-            }
-            for document in &problem.context {
-                hash.field(document.as_bytes());
-            }
-            if let Some(verifier) = &problem.verifier {
-                hash.field(b"\0verifier");
-                hash.field(verifier.as_bytes());
-            }
-            if let Some(tests) = &problem.tests {
-                hash.field(b"\0tests");
-                hash.field(tests.to_string().as_bytes());
-            }
-        }
-        hash.finish()
+        self.whole.hash.clone().finish()
     }
 }
 
@@ -327,8 +352,15 @@ impl Problems {
 struct Reader<'a> {
     source: String,
     keys: &'a NamedKeys,
+    wanted: Wanted,
+    /// The number of records so far, those before [`Wanted::start`] included.
+    read: usize,
+    /// The place of the first record, and of the last one with the number of records there.
+    began: Option<Place>,
+    last: Option<(Place, usize)>,
     problems: Vec<Problem>,
     places: Vec<Place>,
+    whole: Whole,
     unread: (usize, BTreeSet<String>),
     found: Found,
     /// Run files refer to problems by id, so with a repeated id a resumed run would skip a problem.
@@ -336,10 +368,15 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(source: String, keys: &'a NamedKeys) -> Self {
+    fn new(source: String, keys: &'a NamedKeys, wanted: Wanted) -> Self {
         Self {
             source,
             keys,
+            wanted,
+            read: 0,
+            began: None,
+            last: None,
+            whole: Whole::default(),
             problems: Vec::new(),
             places: Vec::new(),
             unread: (0, BTreeSet::new()),
@@ -349,17 +386,31 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, place: Place, record: Record) -> Result<(), ProblemsError> {
+        let at_place = match self.last {
+            Some((last, count)) if last == place => count + 1,
+            _ => 1,
+        };
+        let Wanted { start, end, limit } = self.wanted;
+        let is_wanted = (start..end.unwrap_or(usize::MAX)).contains(&self.read);
         let problem = match record {
             Record::Text(text) => self.text(text, place),
-            Record::Json(Value::Object(object)) => {
-                let id = self.usual_id(place);
-                self.object(&object, &id)
-            }
+            Record::Json(Value::Object(object)) => self.object(&object, place, at_place, is_wanted),
             Record::Json(other) => Err(LineFault::NotAnObject {
                 found: kind(&other),
             }),
         };
         let problem = problem.map_err(|fault| at(&self.source, place, fault))?;
+        self.read += 1;
+        self.began.get_or_insert(place);
+        self.last = Some((place, at_place));
+        if !is_wanted {
+            return Ok(());
+        }
+        self.whole.add(&problem);
+        // A repeated id beyond the limit is found when the limit is raised.
+        if limit.is_some_and(|limit| self.problems.len() >= limit) {
+            return Ok(());
+        }
         // This also covers ids that are line numbers: `{"id": "3"}` on line 1 and a problem without an id on line 3.
         if let Some(first) = self.first.insert(problem.id.clone(), place) {
             let id = problem.id;
@@ -370,18 +421,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Returns the id of a record without one: its number, and for a further record on the same line its rank there.
-    fn usual_id(&self, place: Place) -> String {
-        let there = self.places.iter().rev();
-        match there.take_while(|&&other| other == place).count() {
-            0 => place.number().to_string(),
-            before => format!("{}-{}", place.number(), before + 1),
-        }
-    }
-
     fn text(&self, text: String, place: Place) -> Result<Problem, LineFault> {
         // Otherwise the JSON text, with the answer in it, would be given to the model as the problem.
-        if let Some(first) = self.places.first()
+        if let Some(first) = self.began
             && is_json_problem(&text)
         {
             let first = first.number();
@@ -398,7 +440,9 @@ impl<'a> Reader<'a> {
     fn object(
         &mut self,
         object: &Map<String, Value>,
-        usual_id: &str,
+        place: Place,
+        at_place: usize,
+        is_wanted: bool,
     ) -> Result<Problem, LineFault> {
         let set = match self.keys {
             NamedKeys { problem: None, .. } => sets::of(object),
@@ -421,7 +465,7 @@ impl<'a> Reader<'a> {
         // A null under the first key must not hide documents under another key.
         let context = contexts.next();
         let problem = Problem {
-            id: id.unwrap_or_else(|| usual_id.to_owned()),
+            id: id.unwrap_or_else(|| usual_id(place, at_place)),
             text,
             answer: answer.as_ref().map(|(answer, _)| answer.clone()),
             steps: match find(object, STEPS).filter(|steps| !steps.is_null()) {
@@ -442,6 +486,9 @@ impl<'a> Reader<'a> {
         // The limit is on all text that the model reads, which includes the documents.
         if let Some((field, _)) = context {
             check_text(&problem.with_context(), field)?;
+        }
+        if !is_wanted {
+            return Ok(problem);
         }
         if let Some((_, key)) = &answer {
             *self.found.answers.entry(key.clone()).or_default() += 1;
@@ -478,9 +525,18 @@ impl<'a> Reader<'a> {
             source: self.source,
             problems: self.problems,
             places: self.places,
+            whole: self.whole,
             unread: self.unread,
             found: Some(self.found),
         })
+    }
+}
+
+/// Returns the id of a record without one: its number, and for a further record on the same line its rank there.
+fn usual_id(place: Place, at_place: usize) -> String {
+    match at_place {
+        1 => place.number().to_string(),
+        rank => format!("{}-{rank}", place.number()),
     }
 }
 

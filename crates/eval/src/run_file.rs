@@ -259,12 +259,15 @@ impl RunFile {
         problems: &Problems,
         lines: impl Iterator<Item = (&'l str, Option<&'l str>)>,
     ) -> Result<(), RunFileError> {
+        let is_cut = problems.is_cut();
         let problems = problems.problems.iter();
         let texts: HashMap<&str, &str> = problems
             .map(|problem| (problem.id.as_str(), problem.text.as_str()))
             .collect();
         for (at, (id, text)) in lines.enumerate() {
             let field = match texts.get(id) {
+                // The record may be of a problem beyond the limit.
+                None if is_cut => continue,
                 None => "id",
                 Some(&own) if text.is_some_and(|text| text != own) => "problem",
                 Some(_) => continue,

@@ -18,7 +18,9 @@ mod strategy;
 use std::sync::{Arc, Mutex};
 
 use beamgen_eval::{Verdict, answer};
-use beamgen_search::{Aggregation, ConfigError, Problem, Strategy};
+use beamgen_search::{
+    Aggregation, ConfigError, GeneratorConfig, Most, Problem, SearchConfig, Strategy,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{LabelledChain, Policy};
@@ -142,6 +144,37 @@ impl MonteCarlo {
         // A binary search needs rollouts; the other modes can label outcomes without any.
         let is_idle = self.mode == Mode::Binary && self.rollouts == 0;
         ConfigError::check_count("rollouts", usize::from(!is_idle))
+    }
+
+    /// Returns the most that labelling a problem samples, under settings in effect.
+    #[must_use]
+    pub fn most(&self, search: &SearchConfig, generator: &GeneratorConfig) -> Most {
+        let max_steps = search.max_steps;
+        let chain = Most {
+            steps: max_steps as u64,
+            tokens: generator.most_tokens() as u64,
+        };
+        let [chains, searches, rollouts] = [
+            self.chains as u64,
+            u64::from(self.searches),
+            u64::from(self.rollouts),
+        ];
+        // A binary search asks about one step of each half; other modes ask about each step.
+        let (searched, prefixes) = match self.mode {
+            Mode::Binary => (
+                chains.saturating_add(searches),
+                u64::from(max_steps.max(1).ilog2()) + 1,
+            ),
+            Mode::All | Mode::Early | Mode::Adaptive => (chains, chain.steps),
+        };
+        let each = match self.mode {
+            Mode::Adaptive => rollouts.saturating_mul(4),
+            Mode::All | Mode::Early | Mode::Binary => rollouts,
+        };
+        let completed = searched.saturating_mul(prefixes).saturating_mul(each);
+        chain
+            .times(chains.saturating_add(completed))
+            .within(search.budget_tokens)
     }
 
     /// Prepares the labelling of one problem with these settings.

@@ -27,7 +27,7 @@ mod summary;
 
 pub use audit::Audit;
 pub use folder::{Redrawn, redraw};
-pub use measure::{Host, Measurement, Outcome};
+pub use measure::{Host, Measurement, Outcome, SearchForecast};
 pub use outline::{Cell, Outline, PlotOutline, SetOutline, UNFIT_NAME, is_fit_name};
 pub use plan::{Cells, Plan, Search, crossed, unscored_unless_needed};
 pub use row::{Chains, Depths, Row};

@@ -4,7 +4,7 @@ mod data;
 mod plots;
 mod risk;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use beamgen::Aggregation;
@@ -16,7 +16,7 @@ use beamgen::eval::quality::{Bin, Binning, Figures, Measure, ScoredChain, View};
 use beamgen::program::{QuantileReader, StepReading};
 use beamgen::scorer::Scorer;
 
-pub use data::{Chosen, open};
+pub use data::{Chosen, choose, open};
 pub use risk::{Observed, Runs, add, draw as draw_risk};
 
 use self::data::Chains;
@@ -35,6 +35,37 @@ const MAX_BYTES: u64 = 64 << 20;
 pub fn read(path: &Path) -> Result<Calibration, Error> {
     let text = beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::reading(path))?;
     Calibration::parse(&text).map_err(Error::reading(path))
+}
+
+/// A calibration file to write. Opening it before the work shows early whether it can be written.
+pub struct Output {
+    path: PathBuf,
+    to: beamgen_files::Output,
+}
+
+impl Output {
+    /// Opens the file. Its content stays until [`write`](Self::write).
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            path: path.to_owned(),
+            to: beamgen_files::Output::open(path).map_err(Error::writing(path))?,
+        })
+    }
+
+    /// Replaces the whole content of the file.
+    ///
+    /// # Errors
+    /// The file cannot be written. Its content is then unchanged.
+    pub fn write(&mut self, calibration: &Calibration) -> Result<(), Error> {
+        let written = self.to.write(|out| {
+            serde_json::to_writer(&mut *out, calibration)?;
+            out.write_all(b"\n")
+        });
+        written.map_err(Error::writing(&self.path))
+    }
 }
 
 /// Collects the hidden state of each step that a reward model scores, in the order of scoring. Clones share one

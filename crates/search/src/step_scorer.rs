@@ -19,6 +19,15 @@ pub trait StepScorer {
     /// which ends the run.
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError>;
 
+    /// Returns the score as [`score`](Self::score) does, or `None` if the scorer abstains on the step. By
+    /// default it never does.
+    ///
+    /// # Errors
+    /// See [`score`](Self::score).
+    fn opinion(&mut self, problem: &Problem, steps: &[&str]) -> Result<Option<f32>, ScoreError> {
+        self.score(problem, steps).map(Some)
+    }
+
     /// Whether the scorer abstains on all steps of a problem; by default it scores them.
     fn abstains(&self, _problem: &Problem) -> bool {
         false
@@ -81,8 +90,8 @@ impl<S: StepScorer> PerStep<S> {
                 continue;
             }
             let steps: Vec<&str> = chain.steps.iter().map(|step| &**step).collect();
-            let score = self.scorer.score(&chain.problem, &steps)?;
-            scored.probabilities.push(Some(score));
+            let score = self.scorer.opinion(&chain.problem, &steps)?;
+            scored.probabilities.push(score);
             scored.read_tokens += self.scorer.read_tokens();
         }
         Ok(scored)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use beamgen::result::VerifierConfig;
 use clap::Args;
 
-use super::texts;
+use super::{DataFlags, texts};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::ADAPT)]
@@ -26,6 +26,8 @@ pub(crate) struct AdaptArgs {
     /// Problems with their answers, as for `beamgen solve`
     #[arg(long, value_name = "FILE")]
     pub problems: PathBuf,
+    #[command(flatten)]
+    pub data: DataFlags,
     /// Folder for the adapted reward model; its folder work has all files on the way
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,

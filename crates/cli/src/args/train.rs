@@ -6,7 +6,7 @@ use beamgen::models::WeightType;
 use clap::{Args, Subcommand};
 
 use super::adapt::RefreshFlags;
-use super::{PartFlags, RuleFlags, texts};
+use super::{DataFlags, PartFlags, RuleFlags, texts};
 
 #[cfg(feature = "train")]
 use beamgen_train::tune::Trained;
@@ -204,6 +204,8 @@ pub(crate) struct RlArgs {
     /// Problems with their answers, as for `beamgen solve`
     #[arg(long, value_name = "FILE")]
     pub problems: PathBuf,
+    #[command(flatten)]
+    pub data: DataFlags,
     /// Reward of a chain: outcome, prm, both or rollouts
     ///
     /// outcome: 1 if its answer is right by exact comparison, else 0. prm: the scores of its steps,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use beamgen::Problem;
-use beamgen::eval::{Place, Problems};
+use beamgen::eval::Problems;
 use beamgen_measure::bench::{SetOutline, UNFIT_NAME, is_fit_name};
 use beamgen_measure::slug;
 use beamgen_world::Split;
@@ -116,15 +116,5 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
             args.dependency_distance
         ));
     }
-    let places = (1..=problems.len()).map(Place::Row).collect();
-    Ok((
-        source.clone(),
-        Problems {
-            source,
-            problems,
-            places,
-            unread: Default::default(),
-            found: Default::default(),
-        },
-    ))
+    Ok((source.clone(), Problems::made(source, problems)))
 }

@@ -2,7 +2,7 @@
 
 use beamgen::checkers::{Opinion, Verdict};
 use beamgen_labels::{Bound, Checked, LabelRule, LabelledChain, Quantity, Source};
-use beamgen_measure::{Watch, scores};
+use beamgen_measure::{Watch, check, scores};
 
 use super::inputs;
 use super::write::Lines;
@@ -13,7 +13,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::settings;
 use crate::table::grouped;
-use crate::verdicts::{self, AT_ONCE};
+use crate::verdicts;
 use crate::watch::Shown;
 
 pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
@@ -127,8 +127,8 @@ fn ask_checkers(
     let names: Vec<String> = panel.names().map(str::to_owned).collect();
     let mut progress = Progress::new(chains.len(), "chains");
     let mut failed = 0;
-    for some in chains.chunks_mut(AT_ONCE) {
-        let said = verdicts::of(&mut panel, some);
+    for some in chains.chunks_mut(check::AT_ONCE) {
+        let said = check::opinions(&mut panel, some);
         for (chain, opinions) in some.iter_mut().zip(said) {
             let mut fails = false;
             for (step, opinions) in chain.steps.iter_mut().zip(opinions) {

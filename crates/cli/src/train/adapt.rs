@@ -14,7 +14,7 @@ use beamgen_train::rl::hold_out;
 
 use super::numbers::share;
 use super::stages::{Judge, Stages, format_of, reward_model};
-use crate::args::{AdaptArgs, DataFlags};
+use crate::args::AdaptArgs;
 use crate::failure::{Failure, refuse};
 use crate::printable;
 use crate::settings;
@@ -36,8 +36,7 @@ pub(crate) fn main(args: &AdaptArgs) -> Result<(), Failure> {
     if args.first == 0 {
         return refuse("--first 0 labels nothing: use at least 1");
     }
-    let (problems, count) =
-        settings::problems(Some(&args.problems), &DataFlags::default(), false, None)?;
+    let (problems, count) = settings::problems(Some(&args.problems), &args.data, false, None)?;
     settings::require_outcomes(&problems, count, &args.labels.verifier.config())?;
     problems.refuse_steps()?;
     let part = share("--held-out", args.held_out)?;

@@ -17,7 +17,7 @@ use beamgen_train::tune;
 
 use super::numbers::{not_negative, recipe_of, share};
 use super::{checkpoint, failure, refresh};
-use crate::args::{DataFlags, RlArgs};
+use crate::args::RlArgs;
 use crate::failure::{Failure, refuse};
 use crate::lost;
 use crate::output;
@@ -96,12 +96,8 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
 
 /// Returns the problems to train on, and the held-out problems.
 fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
-    let (problems, count) = settings::problems(
-        Some(&args.problems),
-        &DataFlags::default(),
-        false,
-        args.limit,
-    )?;
+    let (problems, count) =
+        settings::problems(Some(&args.problems), &args.data, false, args.limit)?;
     let verifier = args.refresh.verifier.config();
     settings::require_outcomes(&problems, count, &verifier)?;
     problems.refuse_steps()?;

@@ -343,7 +343,8 @@ fn named_keys_win() {
             answer: answer.map(str::to_owned),
             solution: solution.map(str::to_owned),
         };
-        let read = Problems::open_with(&path, &keys).map_err(|error| error.to_string())?;
+        let read = Problems::open_with(&path, &keys, Wanted::default())
+            .map_err(|error| error.to_string())?;
         let problem = read.problems[0].clone();
         Ok::<_, String>((problem.text, problem.answer))
     };
@@ -579,4 +580,59 @@ fn a_context_is_read_and_changes_the_fingerprint_only_where_it_is() {
     // It is no key that was not read.
     let read_all = read(r#"{"problem": "p", "context": "c"}"#).unwrap();
     assert_eq!(read_all.unread_note(), None);
+}
+
+/// Reads `text` as a file: the problems from `start` to `end`, of which `limit` are kept.
+fn part(
+    text: &str,
+    start: usize,
+    end: Option<usize>,
+    limit: Option<usize>,
+) -> Result<Problems, ProblemsError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.jsonl");
+    std::fs::write(&path, text).unwrap();
+    Problems::open_with(&path, &NamedKeys::default(), Wanted { start, end, limit })
+}
+
+fn ids(problems: &Problems) -> Vec<&str> {
+    problems
+        .problems
+        .iter()
+        .map(|problem| problem.id.as_str())
+        .collect()
+}
+
+#[test]
+fn a_part_of_a_file_is_kept_and_all_of_it_identifies_the_run() {
+    let mut lines = String::new();
+    for at in 0..9 {
+        lines += &format!("{{\"problem\": \"P{at}\", \"answer\": \"{at}\", \"level\": {at}}}\n");
+    }
+    let all = part(&lines, 0, None, None).unwrap();
+    let two = part(&lines, 0, None, Some(2)).unwrap();
+    assert_eq!(
+        (ids(&two), two.is_cut(), all.is_cut()),
+        (vec!["1", "2"], true, false)
+    );
+    assert_eq!(two.fingerprint(), all.fingerprint());
+    let slice = part(&lines, 3, Some(6), None).unwrap();
+    let first = part(&lines, 3, Some(6), Some(1)).unwrap();
+    assert_eq!((ids(&slice), ids(&first)), (vec!["4", "5", "6"], vec!["4"]));
+    assert_eq!(slice.fingerprint(), first.fingerprint());
+    assert_ne!(slice.fingerprint(), all.fingerprint());
+    let note = slice.found_note().unwrap();
+    assert!(
+        note.ends_with("3 problems, 3 answers from \"answer\", levels 3 to 5"),
+        "{note}"
+    );
+    // A record that is left out is still read, so a fault in it is found.
+    let fault = part(&format!("{lines}{{\"answer\": 1}}\n"), 0, None, Some(1)).unwrap_err();
+    assert!(fault.to_string().contains("p.jsonl:10: "), "{fault}");
+    assert!(
+        part(&lines, 9, None, None)
+            .unwrap_err()
+            .to_string()
+            .contains("no problem")
+    );
 }

@@ -10,7 +10,8 @@ use beamgen::result::Auditor;
 use beamgen::scorer::ScorerKind;
 use beamgen::service::CancelToken;
 use beamgen::strategy::SearchConfig;
-use beamgen::{Config, Problem, ProblemResult, Request, Solver};
+use beamgen::{Config, Forecast, Problem, ProblemResult, Request, Solver};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::audit::Audits;
@@ -166,6 +167,51 @@ impl<'a> Measurement<'a> {
         let work = all.iter().map(|(_, series)| series.work()).sum();
         host.begin(total, "problems", work);
         let mut done = 0;
+        self.each_series(&all, host, &mut |number, series, solver, host| {
+            let name = format!("{}/{} {}", number + 1, all.len(), series.name());
+            host.part(&name, series.work_each());
+            done += series.measure(solver, store, host, cancel)?;
+            if cancel.is_cancelled() {
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok((done, total))
+    }
+
+    /// Estimates the cost of each search on each set, with all its seeds, by a short measured pass.
+    ///
+    /// # Errors
+    /// The models cannot be loaded again, or a model fails.
+    pub fn forecasts<H: Host>(&self, host: &mut H) -> Result<Vec<SearchForecast>, H::Error> {
+        let mut all = self.series(&Store::in_memory());
+        all.retain(|(_, series)| series.seed == series.execution.config.generator.seed);
+        let seeds = self.plan.outline.seeds;
+        let mut forecasts = Vec::with_capacity(all.len());
+        self.each_series(&all, host, &mut |_, series, solver, _| {
+            let most = solver.most(series.execution.config.settings());
+            let mut request = |at: usize| series.request(series.todo[at]);
+            let count = series.todo.len();
+            let of_seed = solver.forecast(count, most, &mut request, &CancelToken::new());
+            forecasts.push(SearchForecast {
+                set: self.plan.outline.sets[series.set].name.clone(),
+                labels: series.labels.clone(),
+                forecast: of_seed.map_err(Error::from)?.times(seeds),
+                memory: solver.memory_plan().most(),
+            });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(forecasts)
+    }
+
+    /// Calls `visit` for each of the series with its number and with the models of its pair, which are loaded when
+    /// they are needed.
+    fn each_series<H: Host>(
+        &self,
+        all: &[(usize, Series<'_>)],
+        host: &mut H,
+        visit: &mut Visit<'_, H>,
+    ) -> Result<(), H::Error> {
         // The searches need the solver mutably, so it is taken out of the `RefCell`.
         let mut loaded = self.loaded.take();
         for (number, (pair, series)) in all.iter().enumerate() {
@@ -179,19 +225,17 @@ impl<'a> Measurement<'a> {
                     self.load(*pair, host)?
                 }
             };
-            let name = format!("{}/{} {}", number + 1, all.len(), series.name());
-            host.part(&name, series.work_each());
-            done += series.measure(&mut solver, store, host, cancel)?;
+            let next = visit(number, series, &mut solver, host)?;
             // The next series usually needs the same models.
             loaded = Some((*pair, solver));
-            if cancel.is_cancelled() {
+            if next.is_break() {
                 break;
             }
         }
         if let Some((_, solver)) = loaded {
             host.unload(&solver);
         }
-        Ok((done, total))
+        Ok(())
     }
 
     /// Returns the series of searches to run, each with the index of its pair. The pair that is loaded comes first.
@@ -233,6 +277,24 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 }
+
+/// The estimated cost of a search of a plan on one set.
+#[derive(Debug, Clone, Serialize)]
+pub struct SearchForecast {
+    /// The name of the set.
+    pub set: String,
+    /// The labels of the cells that the search measures.
+    pub labels: Vec<String>,
+    /// The cost of the search over all problems of the set, with all seeds.
+    #[serde(flatten)]
+    pub forecast: Forecast,
+    /// The most bytes that the models take.
+    pub memory: u64,
+}
+
+/// A visitor of the series of a plan: the number of the series, the series, its models, the program.
+type Visit<'a, H> = dyn FnMut(usize, &Series<'_>, &mut Solver, &mut H) -> Result<ControlFlow<()>, <H as Host>::Error>
+    + 'a;
 
 /// The result of a bench.
 #[derive(Debug)]

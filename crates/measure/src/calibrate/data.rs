@@ -49,6 +49,18 @@ pub fn open(
     for source in sources {
         chains.extend(beamgen_labels::open(source.clone(), None)?.chains);
     }
+    choose(chains, policy, rule)
+}
+
+/// Keeps the chains of one policy, as [`open`] does.
+///
+/// # Errors
+/// No chain matches, or the matching chains belong to several policies.
+pub fn choose(
+    mut chains: Vec<LabelledChain>,
+    policy: Option<&str>,
+    rule: LabelRule,
+) -> Result<Chosen, Error> {
     let mut names: Vec<PolicyName> = Vec::new();
     chains.retain(|chain| {
         let name = name(chain.policy.as_ref());

@@ -61,6 +61,7 @@ impl Strategy for BestOfN {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    branches: false,
     in_rounds: false,
     rolls_out: true,
     samples_independently: true,

@@ -219,6 +219,7 @@ impl Strategy for DeepConf {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    branches: false,
     paper: Some(("2508.15260", "https://arxiv.org/abs/2508.15260")),
     usual_choose: Choose::Weighted,
     needs_scorer: |_| None,

@@ -5,6 +5,8 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     is_greedy: true,
     needs_scorer: |config| (config.threshold > 0.0).then_some("a threshold"),
     chains: |_| 1,
+    branches: false,
+    steps: |config| config.max_steps,
     ..StrategySpec::new(
         "greedy",
         "one chain of the likeliest tokens",

@@ -176,6 +176,12 @@ pub(super) const SPEC: StrategySpec = StrategySpec {
     uses_m: true,
     uses_copies: true,
     usual_choose: Choose::Weighted,
+    steps: |config| {
+        let rounds = config
+            .max_steps
+            .saturating_mul(config.lookahead.steps.saturating_add(1));
+        config.n.saturating_mul(rounds)
+    },
     ..StrategySpec::new(
         "lookahead",
         "a beam that judges a step by where k greedy steps lead",

@@ -126,10 +126,7 @@ impl Mcts {
             widening: WIDENING,
             aggregation: config.aggregation,
             parallel: (slots / 2).max(1),
-            simulations_left: match keys.simulations {
-                0 => 8 * slots,
-                simulations => simulations,
-            },
+            simulations_left: simulations(config),
             start: ChainTree::ROOT,
             seen: Vec::new(),
             batch: Vec::new(),
@@ -344,11 +341,28 @@ impl Strategy for Mcts {
     }
 }
 
+/// Returns the steps of all simulations, and of the best leaf that continues after them.
+fn most_steps(config: &SearchConfig) -> usize {
+    let rounds = simulations(config).saturating_add(config.max_steps);
+    config.m.saturating_mul(rounds)
+}
+
+/// Returns the number of simulations, which follows from N and M if none is set.
+fn simulations(config: &SearchConfig) -> usize {
+    match config.mcts.simulations {
+        0 => 8 * (config.n / config.m),
+        simulations => simulations,
+    }
+}
+
 pub(super) const SPEC: StrategySpec = StrategySpec {
     rolls_out: true,
     paper: Some(("2410.09671", "https://arxiv.org/abs/2410.09671")),
     uses_m: true,
     usual_choose: Choose::Weighted,
+    steps: most_steps,
+    // Widening may give the start children again.
+    first_steps: most_steps,
     ..StrategySpec::new(
         "mcts",
         "tree search by PUCT, with scores in place of rollouts",

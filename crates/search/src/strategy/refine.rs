@@ -227,11 +227,22 @@ impl Strategy for Refine {
     }
 }
 
-pub(super) const SPEC: StrategySpec = StrategySpec::new(
-    "refine",
-    "N whole chains, each written again from its weakest step",
-    |config, _| Box::new(Refine::of(config)),
-);
+pub(super) const SPEC: StrategySpec = StrategySpec {
+    steps: |config| most_chains(config).saturating_mul(config.max_steps),
+    first_steps: most_chains,
+    ..StrategySpec::new(
+        "refine",
+        "N whole chains, each written again from its weakest step",
+        |config, _| Box::new(Refine::of(config)),
+    )
+};
+
+/// Returns the number of chains of all rounds.
+fn most_chains(config: &SearchConfig) -> usize {
+    config
+        .n
+        .saturating_mul(config.refine.rounds.saturating_add(1))
+}
 
 #[cfg(test)]
 mod tests {

@@ -144,6 +144,7 @@ impl Strategy for SpeculativeRejection {
 }
 
 pub(super) const SPEC: StrategySpec = StrategySpec {
+    branches: false,
     paper: Some(("2410.20290", "https://arxiv.org/abs/2410.20290")),
     ..StrategySpec::new(
         "speculative-rejection",

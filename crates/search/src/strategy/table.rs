@@ -46,6 +46,13 @@ pub struct StrategySpec {
     pub(crate) uses_scores: fn(&SearchConfig) -> bool,
     /// Returns the largest number of chains of one problem.
     pub(crate) chains: fn(&SearchConfig) -> usize,
+    /// Whether chains share their first steps. Otherwise each chain is sampled from its start.
+    pub(crate) branches: bool,
+    /// Returns the largest number of steps that are sampled for one problem, without rollouts of
+    /// steps and without speculation.
+    pub(crate) steps: fn(&SearchConfig) -> usize,
+    /// Returns the largest number of these steps that begin a chain, and so may have a thought.
+    pub(crate) first_steps: fn(&SearchConfig) -> usize,
     /// Names for this strategy with certain settings.
     pub(crate) presets: &'static [Preset],
     /// Makes the strategy for one problem.
@@ -73,6 +80,9 @@ impl StrategySpec {
             needs_scorer: |config| Some(config.strategy.name()),
             uses_scores: |_| true,
             chains: |config| config.n,
+            branches: true,
+            steps: |config| config.n.saturating_mul(config.max_steps),
+            first_steps: |config| config.n,
             presets: &[],
             build,
         }

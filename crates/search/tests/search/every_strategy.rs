@@ -65,6 +65,39 @@ fn with_budget(budget_tokens: usize) -> impl Iterator<Item = SearchConfig> {
     limited.filter(|config| config.validate().is_ok())
 }
 
+#[test]
+fn no_search_costs_more_than_its_bound() {
+    let generator = GeneratorConfig {
+        // The scripted chains are short, so the bounds are those of short steps and chains.
+        max_step_tokens: MAX_STEP,
+        max_chain_tokens: 6 * MAX_STEP,
+        ..GeneratorConfig::default()
+    };
+    for config in configs() {
+        let config = SearchConfig {
+            max_steps: 6,
+            ..config
+        };
+        let most = Most::of(&config, &generator);
+        for result in run_in(&config, 10_000, 12).results {
+            let spent = &result.ledger;
+            let steps = result.tree.len() as u64 - 1;
+            assert!(steps <= most.steps, "{}: {steps} {most:?}", name(&config));
+            assert!(
+                spent.generated_tokens <= most.tokens,
+                "{}: {most:?}",
+                name(&config)
+            );
+        }
+        let limited = SearchConfig {
+            budget_tokens: 90,
+            ..config
+        };
+        let tokens = Most::of(&limited, &generator).tokens;
+        assert_eq!(tokens, most.tokens.min(90));
+    }
+}
+
 fn name(config: &SearchConfig) -> String {
     let SearchConfig {
         strategy,
