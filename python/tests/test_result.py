@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,13 +17,14 @@ from conftest import PENS
 
 
 class Seen(HTMLParser):
-    """The tags of a page, and its text."""
+    """The tags of a page, its text, and the text outside of what is folded."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[str] = []
         self.open: list[str] = []
         self.text = ""
+        self.unfolded = ""
         self.feed(html)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -33,7 +35,14 @@ class Seen(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        if "style" not in self.open:
+            self.text += data
+            if "details" not in self.open:
+                self.unfolded += data
+
+
+def score(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
 @pytest.fixture(scope="module")
@@ -98,16 +107,82 @@ def test_a_result_is_short_in_print_and_survives_copies(result: beamgen.Result) 
 
 
 def test_a_notebook_shows_the_tree(result: beamgen.Result) -> None:
-    seen = Seen(result._repr_html_())
+    html = result._repr_html_()
+    seen = Seen(html)
     tree = result.tree
     assert tree is not None
-    assert seen.open == [] and set(seen.tags) <= {"div", "p", "b", "small", "i", "details", "summary"}
-    assert seen.tags.count("details") == len([node for node in tree[1:] if node.children])
+    assert seen.open == [] and set(seen.tags) <= {"div", "style", "p", "b", "ul", "li", "span", "details", "summary"}
+    assert "http" not in html and "url(" not in html and "@import" not in html
     for node in tree[1:]:
-        assert node.text.strip() in seen.text
-    assert "answer 21" in seen.text and "pruned: not-chosen, rank" in seen.text
-    shown = Seen(replace(result, tree_json=None)._repr_html_())
-    assert shown.tags.count("li") == len(result.steps)
+        if node.state != "duplicate":
+            assert f"{node.depth} {score(node.score)} {node.text.strip()} " in seen.text
+            assert node.copies == 1 or f"{node.text.strip()} ×{node.copies}" in seen.text
+        if node.pruned is not None:
+            why = node.pruned
+            assert why.cutoff is not None
+            words = f"rank {why.rank} of {why.candidates}, cut-off {why.cutoff:.3f}, round {why.round}"
+            assert f"pruned: {words}" in seen.text
+    texts = {(node.parent, node.text) for node in tree[1:]}
+    assert html.count('class="bgn-step') == len(texts) < len(tree) - 1
+    assert "answer 21" in seen.text and "ended: answer 21" in seen.text and "right" in seen.text
+    # The number stands on the colour.
+    assert f'style="background-color: #18733a; color: #fff">{score(result.score)}<' in html
+    assert re.search("style=.background-color: #b3261e; color: #fff.>0.000<", html)
+
+
+def test_a_notebook_unfolds_the_chosen_chain_alone(result: beamgen.Result) -> None:
+    html = result._repr_html_()
+    unfolded = Seen(re.sub("<summary.*?</summary>", "", html)).unfolded
+    for number, step in enumerate(result.steps, 1):
+        assert f"★ {number} {score(step.score)} {step.text}" in unfolded
+    assert html.count("bgn-chosen") == len(result.steps) + html.count(".bgn-chosen")
+    tree = result.tree
+    assert tree is not None and all(node.text.strip() not in unfolded for node in tree if node.pruned)
+    assert re.search(r"2 other steps here: 2 pruned \(cut-off 0\.\d+, round 3\)", html)
+
+
+def test_a_notebook_shows_the_chosen_chain_without_an_answer_and_without_a_tree(result: beamgen.Result) -> None:
+    whole = result._repr_html_()
+    none = replace(result, answer=None, answers=[])._repr_html_()
+    assert none.count("★") == whole.count("★") and "∅ no answer" in none
+    alone = replace(result, tree_json=None)._repr_html_()
+    assert alone.count("★") == whole.count("★") and alone.count("<li>") == len(result.steps) and "other step" not in alone
+
+
+def test_a_notebook_folds_chains_that_repeat(solver: beamgen.Solver) -> None:
+    result = solver.solve(beamgen.Problem(PENS, "pens", "22"), strategy="best-of-n", n=16)
+    html = result._repr_html_()
+    tree = result.tree
+    assert tree is not None and all(node.copies == 1 for node in tree)
+    assert html.count("Mia has 34 pens: 34.") == 1 and ">×16</span>" in html
+    votes = result.answers[0].votes
+    assert f"×{votes}, ended: answer 21" in html and f"votes: 21 ({votes})" in html
+    assert "✗ wrong" in html and "<details open" not in html
+
+
+@pytest.mark.parametrize(
+    ("pruned", "words"),
+    [
+        ({"reason": "not-chosen"}, "pruned: not chosen"),
+        ({"reason": "budget", "round": 2}, "pruned: the token budget was used up, round 2"),
+        ({"reason": "search-over"}, "pruned: the search was over"),
+        ({"reason": "later-version", "rank": 3}, "pruned: later-version, rank 3"),
+    ],
+)
+def test_a_notebook_says_why_a_branch_was_pruned(result: beamgen.Result, pruned: dict[str, object], words: str) -> None:
+    tree = result.to_dict(tree=True)["tree"]
+    next(node for node in tree if "pruned" in node)["pruned"] = pruned
+    assert f"{words}</span>" in replace(result, tree_json=json.dumps(tree))._repr_html_()
+
+
+def test_a_notebook_is_light_or_dark_as_its_page(result: beamgen.Result) -> None:
+    html = result._repr_html_()
+    style = html[html.index("<style>") + 7 : html.index("</style>")]
+    for theme in ("data-jp-theme-light=true", "data-jp-theme-light=false", ".vscode-dark", "--jp-layout-color0", "light-dark("):
+        assert theme in style
+    # No rule reaches beyond the result.
+    for selector in re.findall(r"^([^\s{}][^{}]*) \{", style, re.MULTILINE):
+        assert all("beamgen-result" in part or part.startswith(".bgn-") for part in re.split(r", (?![^(]*\))", selector))
 
 
 def test_what_models_wrote_is_text_and_never_markup(result: beamgen.Result) -> None:
@@ -126,12 +201,31 @@ def test_what_models_wrote_is_text_and_never_markup(result: beamgen.Result) -> N
         assert seen.text.count(evil) > len(steps)
 
 
+def test_a_notebook_makes_visible_what_acts_on_text(result: beamgen.Result) -> None:
+    html = replace(result, problem="a\u202eb\x00c\r\nd")._repr_html_()
+    assert "a\\u{202e}b\\u{0}c\nd" in html
+
+
 def test_a_chain_of_any_length_can_be_shown(result: beamgen.Result) -> None:
     node = result.to_dict(tree=True)["tree"][0]
     length = 20_000
     chain = [
-        node | {"parent": at - 1 if at else None, "children": [at + 1] if at < length else [], "depth": at}
+        node | {"parent": at - 1 if at else None, "children": [at + 1] if at < length else [], "depth": at, "text": f"<{at}>"}
         for at in range(length + 1)
     ]
     long = replace(result, tree_json=json.dumps(chain), answers=[replace(result.answers[0], node=length)])
-    assert long._repr_html_().count("<details open") == length - 1
+    html = long._repr_html_()
+    shown = html.count("bgn-step bgn-chosen")
+    assert len(html) < 350_000 and 500 < shown < length and "<details" not in html
+    assert f"{length - shown:,} of {length:,} different steps are not shown" in html and "beamgen show RUN --html PAGE" in html
+
+
+def test_of_a_large_tree_and_of_long_texts_a_part_is_shown(result: beamgen.Result) -> None:
+    tree = result.to_dict(tree=True)["tree"]
+    pruned = next(node for node in tree if "pruned" in node)
+    many = [pruned | {"parent": 1, "text": f"step {number}\n"} for number in range(30_000)]
+    html = replace(result, tree_json=json.dumps(tree + many))._repr_html_()
+    assert len(html) < 400_000 and html.count("bgn-step bgn-chosen") == len(result.steps) and "are not shown" in html
+    steps = [replace(step, text="&" * 10**6, thought="<" * 10**6) for step in result.steps]
+    html = replace(result, problem="<" * 10**6, steps=steps, tree_json=None)._repr_html_()
+    assert len(html) < 450_000 and "… (990,000 more characters)" in html and Seen(html).open == []

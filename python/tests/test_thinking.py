@@ -21,7 +21,9 @@ def test_a_thought_is_apart_from_the_answer() -> None:
         assert node.spoken.strip() == result.steps[0].text
         assert node.text.startswith(node.thinking) and node.text.endswith(node.spoken)
         assert result.ledger.thought_tokens == node.thought["tokens"]
-        assert "<details" in result._repr_html_()
+        words = len(node.thinking.split())
+        thought = f"<details><summary class=\"bgn-why\">thought: {words} words</summary>"
+        assert f'{thought}<span class="bgn-text">{node.thinking.strip()}</span></details>' in result._repr_html_()
         short = solver.solve(PROBLEM, tree=True, thinking_budget=2)
         assert short.tree is not None and short.tree[1].thought is not None
         assert short.tree[1].thought["forced"] > 0

@@ -1,11 +1,11 @@
 """PRM-guided search decoding: solve problems step by step with a generator and a process reward model.
 
-    import beamgen
-
-    solver = beamgen.Solver()
-    result = solver.solve("Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. "
-                          "How many pens does Kim have?")
-    print(result.answer, result.steps)
+    >>> import beamgen
+    >>> solver = beamgen.Solver()
+    >>> result = solver.solve("Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. "
+    ...                       "How many pens does Kim have?")
+    >>> result.answer, result.steps[-1].text
+    ('21', 'The answer is 21.')
 
 That solver has the models that every build carries, which know problems like this one only. Others are folders in
 Hugging Face layout, GGUF files, or names on a hub: ``Solver(generator=..., prm=...)``, ``Solver(pair=...)``.
@@ -14,6 +14,8 @@ Hugging Face layout, GGUF files, or names on a hub: ``Solver(generator=..., prm=
 from beamgen._annotate import Annotation, AnnotationView, RatedStep, annotate
 from beamgen._beamgen import __version__
 from beamgen._bench import Bench, BenchAggregation, BenchCell, BenchRow, bench
+from beamgen._calibration import Calibration, calibrate
+from beamgen._check import Checked, CheckRow, check
 from beamgen._errors import Error, ForeignProblemWarning, InputError, RunError
 from beamgen._evaluation import Evaluation, Figure, evaluate_prm
 from beamgen._events import (
@@ -29,8 +31,10 @@ from beamgen._events import (
     StepPaused,
     StepScored,
 )
+from beamgen._label import Labels, label
 from beamgen._mend import Cost, Found, Guarded, Refined, Round, Version
 from beamgen._monitor import Drift, Monitoring, MonitorRow, monitor
+from beamgen._plan import Plan, plan
 from beamgen._problem import Problem, load_problems, sample_problems
 from beamgen._rerank import Reranking, Selector, rerank
 from beamgen._result import Answer, Ledger, Node, Outcome, Pruned, Result, Step, Unsound
@@ -47,9 +51,12 @@ __all__ = [
     "BenchCell",
     "BenchRow",
     "BenchSettings",
+    "Calibration",
     "ChainExpanded",
     "ChainFinished",
     "ChainPruned",
+    "CheckRow",
+    "Checked",
     "Cost",
     "Drift",
     "Error",
@@ -60,11 +67,13 @@ __all__ = [
     "Found",
     "Guarded",
     "InputError",
+    "Labels",
     "Ledger",
     "MonitorRow",
     "Monitoring",
     "Node",
     "Outcome",
+    "Plan",
     "Problem",
     "Pruned",
     "RatedStep",
@@ -92,9 +101,13 @@ __all__ = [
     "__version__",
     "annotate",
     "bench",
+    "calibrate",
+    "check",
     "evaluate_prm",
-    "monitor",
+    "label",
     "load_problems",
+    "monitor",
+    "plan",
     "rerank",
     "sample_problems",
     "score",

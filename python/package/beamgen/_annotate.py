@@ -26,6 +26,7 @@ class AnnotationView:
     """The view of the person who rates: without scores and other people's ratings."""
 
     rater: str
+    """The name of the person."""
     chain: int
     """The chain's place in the order, from 0."""
     chains: int
@@ -39,6 +40,7 @@ class AnnotationView:
     stops: bool
     """Whether a chain is done at its first wrong step."""
     can_undo: bool
+    """Whether this object has a rating or a comment to undo."""
     problem: str
     answer: str | None
     """The reference answer."""
@@ -46,7 +48,10 @@ class AnnotationView:
 
 
 class Annotation:
-    """Chains that a person rates, and the file that keeps the ratings: see :func:`annotate`."""
+    """Chains that a person rates, and the file that keeps the ratings: see :func:`annotate`.
+
+    Every method returns the view after it. All raise :class:`InputError` if the file cannot be written.
+    """
 
     def __init__(self, own: _beamgen.Annotation) -> None:
         self._own = own
@@ -57,7 +62,10 @@ class Annotation:
         return self._act("look")
 
     def rate(self, rating: int) -> AnnotationView:
-        """Rates the current step: 1 right, 0 neutral, -1 wrong. Then the next step is the current one."""
+        """Rates the current step: 1 right, 0 neutral, -1 wrong. Then the next step is the current one.
+
+        Raises :class:`InputError` if the rating is another number.
+        """
         return self._act("rate", rating=rating)
 
     def comment(self, text: str) -> AnnotationView:
@@ -65,11 +73,11 @@ class Annotation:
         return self._act("comment", text=text)
 
     def undo(self) -> AnnotationView:
-        """Undoes the last rating or comment of this object."""
+        """Undoes the last rating or comment of this object; without one, nothing changes."""
         return self._act("undo")
 
     def go(self, chain: int, step: int = 0) -> AnnotationView:
-        """Goes to another step or chain, both from 0."""
+        """Goes to another step or chain, both from 0. Raises :class:`InputError` if there is no such step or chain."""
         return self._act("go", chain=chain, step=step)
 
     def __iter__(self) -> Iterator[AnnotationView]:
@@ -94,7 +102,7 @@ def annotate(
     seed: int = 0,
     through: bool = False,
 ) -> Annotation:
-    """Lets a person rate the steps of the chains in a file, as ``beamgen annotate`` does, for example in a notebook.
+    r"""Lets a person rate the steps of the chains in a file, as ``beamgen annotate`` does, for example in a notebook.
 
     Every rating is appended to the file ``out`` at once; a later call continues where the file ends, and several people
     may share it. ``order`` is ``"given"``, ``"random"`` (by ``seed``), ``"unsure"``, ``"apart"`` or ``"convincing"``. A
@@ -104,5 +112,15 @@ def annotate(
         for view in rating:
             print(view.problem, view.steps[view.step].text)
             rating.rate(int(input()))
+
+    Raises :class:`InputError` if a file cannot be read or written, if a record is no chain, or if the order is unknown or
+    needs scores that the chains lack.
+
+    >>> import pathlib, tempfile, beamgen
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     chains, out = pathlib.Path(folder, "chains.jsonl"), pathlib.Path(folder, "rated.jsonl")
+    ...     _ = chains.write_text('{"problem": "3 times 4?", "steps": [{"text": "3 * 4 = 12."}]}\n')
+    ...     beamgen.annotate(chains, out, rater="anna").rate(1).steps
+    [RatedStep(text='3 * 4 = 12.', rating=1, comment=None)]
     """
     return Annotation(_beamgen.Annotation(os.fspath(chains), os.fspath(out), rater, order, seed, through))

@@ -12,10 +12,14 @@ __all__ = [
     "RewardModel",
     "__version__",
     "bench",
+    "calibrate",
+    "check",
     "evaluate_prm",
+    "label",
     "launch",
     "monitor",
     "load_problems",
+    "plan",
     "rerank",
     "sample_problems",
 ]
@@ -27,9 +31,8 @@ class Engine:
     def __new__(
         cls,
         wanted: str,
-        generator: Callable[[str, str, str | None, list[str], int], str] | None,
-        scorer: Callable[[str, str, str | None, list[str]], float] | None,
-        verifier: Callable[[str], str] | None,
+        own: tuple[Callable[..., str] | None, Callable[..., float] | None, Callable[[str], str] | None],
+        judges: list[tuple[str, bool, Callable[[str, str, str | None, list[str]], float | None]]],
         download: Callable[[str, str, int, int | None], object] | None,
         launcher: list[str],
     ) -> Engine: ...
@@ -99,8 +102,37 @@ def evaluate_prm(
     download: Callable[[str, str, int, int | None], object] | None,
     progress: Callable[[int, int], object] | None,
 ) -> tuple[str, str, bool]: ...
+def calibrate(
+    keywords: str,
+    chains: str | None,
+    wanted: str,
+    download: Callable[[str, str, int, int | None], object] | None,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[str, bool]: ...
+def check(
+    keywords: str,
+    chains: str | None,
+    wanted: str,
+    launcher: list[str],
+    progress: Callable[[int, int], object] | None,
+) -> str: ...
+def label(
+    keywords: str,
+    lines: str | None,
+    wanted: str,
+    launcher: list[str],
+    download: Callable[[str, str, int, int | None], object] | None,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[str, bool]: ...
 def launch(arguments: list[str], at: int) -> int: ...
 def monitor(reference: str | os.PathLike[str], runs: list[str | os.PathLike[str]]) -> tuple[str, list[str]]: ...
+def plan(
+    keywords: str,
+    lines: str | None,
+    wanted: str,
+    launcher: list[str],
+    download: Callable[[str, str, int, int | None], object] | None,
+) -> tuple[str, bool]: ...
 def load_problems(
     name: str | os.PathLike[str],
     part: tuple[str | None, str | None],

@@ -13,7 +13,7 @@ from beamgen import _beamgen, _launch
 from beamgen._errors import InputError
 from beamgen._evaluation import Figure
 from beamgen._foreign import warn_foreign
-from beamgen._problem import Problem, as_line, refuse_table
+from beamgen._problem import Problems, as_lines
 from beamgen._record import beside, of_line, optional, to_line
 from beamgen._settings import as_json, called, for_bench
 from beamgen._settings_table import BenchSettings
@@ -36,12 +36,14 @@ class BenchCell:
     strategy: str
     scorer: str
     n: int
+    """The number of chains of a problem."""
     m: int
     seeds: int
     problems: int
     searches: int
     """The number of searches: problems times seeds."""
     accuracy: float
+    """The share of searches with a right answer, from 0 to 1."""
     accuracy_low: float
     """The bounds of the 95 % interval of the accuracy over problems."""
     accuracy_high: float
@@ -50,8 +52,9 @@ class BenchCell:
     sees_outcomes: bool = optional(False)
     """Whether the searches saw outcomes of an open verifier."""
     ledger: dict[str, Any]
-    """The costs of all searches together."""
+    """The costs of all searches together, with the names of :class:`Ledger`'s fields."""
     peak_kv_is_bound: bool
+    """Whether ``peak_kv_bytes`` is an upper bound: the samples were shared with a strategy that has scores."""
     sound: dict[str, Any] | None = optional(None)
     """The ``share`` of problems with a right answer by a sound chain, with ``low`` and ``high``; ``right`` searches, and of these the \
 ``unsound`` ones: by a checker, by a label, by the scorer. ``None`` if ``audit`` is ``none``."""
@@ -75,27 +78,38 @@ class BenchRow:
     """Whether any finished chain is right, chosen or not."""
     answer: str | None
     score: float | None
+    """The score of the chosen chain, from 0 to 1; ``None`` without a scorer."""
     finish: str
+    """The reason why the chosen chain ended, as in :class:`Result`."""
     prompt_tokens: int
     generated_tokens: int
     scored_tokens: int
     reused_tokens: int
     forward_passes: int
     score_passes: int
+    """The number of the scorer's forward passes."""
     peak_kv_bytes: int
     peak_kv_is_bound: bool
     generate_seconds: float
     score_seconds: float
     search_seconds: float
+    """The seconds of the search itself, without the models."""
     generate_flops: int
     score_flops: int
     rounds: int
+    """The number of steps after which a chain continued."""
     continued_chains: int
+    """The number of different chains that continued, summed over ``rounds``."""
     continued_tokens: int
+    """The tokens of these chains up to the step, summed over ``rounds``."""
     distinct_tokens: int
+    """The different tokens among them: a token that chains share counts once."""
     sampled_by_depth: list[int]
+    """The number of sampled tokens in first steps, in second steps, and so on."""
     kept_by_depth: list[int]
+    """The number of these tokens that are in a finished chain."""
     scored_by_depth: list[int]
+    """The number of these tokens that the scorer read; empty if it read none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +136,13 @@ class Bench:
     """The choices of each aggregation among the same samples, which cost nothing more."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The lines of ``beamgen bench --json`` under ``cells``, and the rows."""
+        """Returns the lines of ``beamgen bench --json`` under ``cells``, and the rows under ``rows``, all of it JSON."""
         line: dict[str, Any] = to_line(self)
         return line
 
 
 def bench(
-    problems: str | os.PathLike[str] | Iterable[str | Problem | Mapping[str, Any]] | None = None,
+    problems: Problems | None = None,
     *,
     strategies: Sequence[str] = (),
     scorers: Sequence[str] = (),
@@ -143,24 +157,30 @@ def bench(
 ) -> Bench:
     """Solves problems under every strategy with every scorer at every number of chains ``n``, with equal settings.
 
-    ``problems`` have answers: a file, or anything that gives problems; the bundled sample without it. ``strategies`` are
+    ``problems`` have answers: a file, a data set, a data frame, or anything that gives problems; the bundled sample without it. ``strategies`` are
     single, majority, best-of-n and beam without it, ``scorers`` is prm, ``n`` is 16. Each cell is solved with ``seeds``
     seeds: ``seed=`` and those after it. ``limit`` takes the first problems only.
 
     ``out`` is a results folder, as ``beamgen bench --out`` writes it: rows as soon as they are there, tables and plots at
     the end. With ``resume=True`` the folder is continued; otherwise one that has rows is refused.
     ``on_progress`` hears how many problems are solved, and of how many. Ctrl-C ends it.
+
+    Raises :class:`InputError` if a setting, the folder or a problem is at fault (one has no answer, for example), and
+    :class:`RunError` if a model fails.
+
+    >>> import beamgen
+    >>> made = beamgen.bench(limit=2, strategies=["majority", "beam"], n=4)
+    >>> [(cell.name, cell.accuracy) for cell in made.cells]
+    [('majority@4', 1.0), ('beam@4', 1.0)]
+    >>> made.rows[0].id, made.rows[0].answer
+    ('world-2026-1', '7')
     """
     if resume and out is None:
         raise InputError("resume needs a results folder: give out")
     for name, names in (("strategies", strategies), ("scorers", scorers)):
         if isinstance(names, str):
             raise TypeError(f"{name}: give a list of names, not a string")
-    lines = None
-    if problems is not None and not isinstance(problems, str | os.PathLike):
-        refuse_table(problems, "problems", 'a list of mappings, such as df.to_dict("records")')
-        given = enumerate(problems, 1)
-        lines = "\n".join(as_line(problem, str(number), f"problem {number}") for number, problem in given)
+    lines = as_lines(problems)
     keywords: dict[str, Any] = {
         "problems": problems if lines is None else None,
         "strategies": list(strategies),

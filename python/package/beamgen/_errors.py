@@ -6,7 +6,15 @@ class Error(Exception):
 
 
 class InputError(Error, ValueError):
-    """The caller's input is at fault: a setting, a model, a file, a problem."""
+    """The caller's input is at fault: a setting, a model, a file, a problem.
+
+    >>> import beamgen
+    >>> try:
+    ...     beamgen.Solver(n=0)
+    ... except beamgen.InputError as error:
+    ...     print(error)
+    n must be at least 1
+    """
 
 
 class RunError(Error, RuntimeError):

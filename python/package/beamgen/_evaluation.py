@@ -47,7 +47,7 @@ class Evaluation:
     threshold: float
     """The threshold: a lower score flags a step."""
     accuracy_on_wrong: float | None
-    """The share of wrong chains whose first flag is on the first wrong step."""
+    """The share of wrong chains whose first flag is on the first wrong step, from 0 to 1."""
     accuracy_on_right: float | None
     """The share of right chains without a flag."""
     f1: float | None
@@ -75,7 +75,10 @@ class Evaluation:
 
     @cached_property
     def details(self) -> dict[str, Any]:
-        """The object of the file in ``results.json`` of a report: counts, figures, baselines, calibration, groups."""
+        """The object of the file in ``results.json`` of a report: counts, figures, baselines, calibration, groups.
+
+        It is parsed when it is first used: a ``ValueError`` then means a damaged ``details_json``.
+        """
         details: dict[str, Any] = json.loads(self.details_json)
         return details
 
@@ -88,17 +91,20 @@ class Evaluation:
 
     @property
     def auc(self) -> float | None:
-        """The area under the ROC curve of the scores of right and wrong steps."""
+        """The area under the ROC curve of the scores of right and wrong steps, from 0 to 1.
+
+        ``None`` if all steps are right, or all wrong.
+        """
         return self._value("auc")
 
     @property
     def brier(self) -> float | None:
-        """The mean squared difference between score and label (Brier score)."""
+        """The mean squared difference between score and label (Brier score), from 0 to 1."""
         return self._value("brier")
 
     @property
     def ece(self) -> float | None:
-        """The expected calibration error over bins with equal numbers of steps."""
+        """The expected calibration error over bins with equal numbers of steps, from 0 to 1."""
         return self._value("ece_equal_mass")
 
     def _value(self, name: str) -> float | None:
@@ -106,9 +112,17 @@ class Evaluation:
         return None if figure is None else figure.value
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``beamgen eval-prm --json`` prints for the file."""
+        """Returns the object that ``beamgen eval-prm --json`` prints for the file, all of it JSON."""
         line: dict[str, Any] = to_line(self)
         return line
+
+
+def labelled(data: str | os.PathLike[str] | Iterable[Mapping[str, Any]]) -> tuple[list[str | os.PathLike[str]], str | None]:
+    """Returns the files of labelled chains, or their records as JSON."""
+    refuse_table(data, "data", "a file, or a list of labelled chains")
+    if isinstance(data, str | os.PathLike):
+        return [data], None
+    return [], as_json(list(data), "data")
 
 
 def evaluate_prm(
@@ -141,14 +155,25 @@ def evaluate_prm(
     the first chains only; ``probes`` changes chains on purpose and scores them again; ``partial`` scores the
     beginnings of steps, too; ``rule`` (a list), ``neutral``,
     ``rollout_label``, ``first_error_only`` and ``agree`` say how labels are derived.
+
+    Raises :class:`InputError` if a setting, the file, a chain or the folder is at fault, :class:`RunError` if the model
+    fails or can read none of the chains, ``TypeError`` if there is both a ``model`` and a setting.
+
+    >>> import beamgen
+    >>> problem = beamgen.sample_problems()[0].text
+    >>> right = ["Ana has 16 shells: 16.", "Kim has 1 more shells than Ana: 16 + 1 = 17."]
+    >>> wrong = ["Ana has 16 shells: 16.", "Kim has 1 more shells than Ana: 16 - 1 = 15."]
+    >>> chains = [{"problem": problem, "steps": right, "label": -1}, {"problem": problem, "steps": wrong, "label": 1}]
+    >>> evaluation = beamgen.evaluate_prm(chains)
+    >>> evaluation.chains, evaluation.accuracy_on_wrong, evaluation.accuracy_on_right, evaluation.f1
+    (2, 1.0, 1.0, 1.0)
     """
     own = {"scorer": scorer, **settings}
     if model is not None and any(value is not None for value in own.values()):
         raise TypeError("model and settings exclude each other: give the settings to beamgen.RewardModel")
-    refuse_table(data, "data", "a file, or a list of labelled chains")
-    chains = None if isinstance(data, str | os.PathLike) else as_json(list(data), "data")
+    files, chains = labelled(data)
     keywords: dict[str, Any] = {
-        "data": data if chains is None else None,
+        "data": files[0] if files else None,
         "wrong_below": wrong_below,
         "limit": limit,
         "report": report,

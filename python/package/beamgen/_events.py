@@ -21,8 +21,11 @@ class ChainExpanded:
     """New steps were begun after a node; they have no text yet."""
 
     node: int
+    """The number of the step before the new ones; 0 is the problem."""
     children: list[int]
+    """The numbers of the new steps."""
     round: int | None
+    """The round of the search, from 1."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class StepPartlyScored:
 
     node: int
     text: str
+    """The text so far."""
     score: float
+    """The probability that the step so far is right, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class StepClosed:
 
     node: int
     parent: int | None
+    """The number of the step before; 0 is the problem."""
     text: str
 
 
@@ -58,7 +64,9 @@ class StepMerged:
     node: int
     text: str
     twin: int
+    """The number of the earlier sibling."""
     copies: int
+    """The number of steps that the sibling represents, itself included."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class StepScored:
     node: int
     text: str
     score: float
-    """The probability that the step is right."""
+    """The probability that the step is right, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,7 @@ Event = (
     | ChainFinished
     | Restarted
 )
+"""Any event of a search, as :meth:`Solver.stream` yields them."""
 
 _KINDS: dict[str, type[Event]] = {
     "started": Started,

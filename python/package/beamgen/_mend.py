@@ -25,7 +25,7 @@ class Version:
     scores: list[float | None]
     """A score for each step; ``None`` where the scorer abstained."""
     score: float | None
-    """The aggregated score."""
+    """The aggregated score, from 0 to 1."""
     answer: str | None
     finished: bool
     """Whether the chain states an answer, or the generator ended it."""
@@ -59,10 +59,11 @@ class Refined:
     cost: Cost
     reference: str | None = None
     error: str | None = None
+    """The reason why the answer could not be rewritten; ``before`` or ``after`` is then ``None``."""
 
     @classmethod
     def from_dict(cls, line: dict[str, Any]) -> Refined:
-        """Parses a line of ``beamgen refine``."""
+        """Parses a line of ``beamgen refine``. Raises ``KeyError`` or ``TypeError`` if it is another line."""
         rounds = [of_line(Round, each) for each in line["rounds"]]
         return of_line(cls, line, rounds=rounds, **_parts(line, "before", "after"))
 
@@ -74,6 +75,7 @@ class Found:
     code: str
     """``unsure``, ``split-vote``, ``unsound``, ``unfinished`` or ``unlike-training``."""
     reason: str
+    """The finding as a line for a reader."""
     step: int | None = None
     """The step at fault, counted from 1; ``None`` if the finding is about the whole answer."""
 
@@ -94,12 +96,15 @@ class Guarded:
     """The answers of the sampled chains, with their votes."""
     cost: Cost
     mended: Version | None = None
+    """The version that was written in place of the answer, if there is one."""
     difference: list[str] | None = None
+    """The steps of ``given`` and ``mended``, as in :class:`Refined`."""
     error: str | None = None
+    """The reason why the answer could not be checked."""
 
     @classmethod
     def from_dict(cls, line: dict[str, Any]) -> Guarded:
-        """Parses a line of ``beamgen guard``."""
+        """Parses a line of ``beamgen guard``. Raises ``KeyError`` or ``TypeError`` if it is another line."""
         reasons = [of_line(Found, each) for each in line["reasons"]]
         votes = [(answer, votes) for answer, votes in line["votes"]]
         return of_line(cls, line, reasons=reasons, votes=votes, **_parts(line, "given", "mended"))

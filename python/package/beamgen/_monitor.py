@@ -17,10 +17,11 @@ class Drift:
 
     name: str
     psi: float
-    """The population stability index."""
+    """The population stability index, 0 for equal distributions."""
     psi_bound: float
+    """The bound above which the row has drifted."""
     ks: float
-    """The Kolmogorov-Smirnov statistic: the largest difference between cumulative shares."""
+    """The Kolmogorov-Smirnov statistic: the largest difference between cumulative shares, from 0 to 1."""
     ks_bound: float
 
 
@@ -30,11 +31,13 @@ class MonitorRow:
 
     name: str
     help: str
+    """The meaning of the name, for a reader."""
     is_flag: bool
     """Whether the means are shares of the searches with a property."""
     before: float | None
     """The mean in the reference."""
     now: float | None
+    """The mean in the runs."""
     drift: Drift | None
     """``None`` if there are too few values to compare."""
 
@@ -57,6 +60,20 @@ def monitor(
     """Compares the answers of run files with those of a reference, without texts and without reference answers.
 
     ``reference`` is a calibration that ``beamgen calibrate --runs`` made, or a run file.
+
+    Raises :class:`InputError` if a file cannot be read, or is of another kind.
+
+    Run files come from ``beamgen solve --out``. This one is made by hand:
+
+    >>> import json, pathlib, tempfile, beamgen
+    >>> lines = [{"beamgen_run": 1, "problems": "", "settings": {}}]
+    >>> lines += [result.to_dict() for result in beamgen.Solver(n=4).solve_all(beamgen.sample_problems()[:4])]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = pathlib.Path(folder, "run.jsonl")
+    ...     _ = run.write_text("".join(json.dumps(line) + "\\n" for line in lines))
+    ...     compared = beamgen.monitor(run, run)
+    >>> compared.searches, compared.rows[0].name, compared.drifted
+    (4, 'score', [])
     """
     files = [runs] if isinstance(runs, str | os.PathLike) else list(runs)
     line, drifted = _beamgen.monitor(reference, files)

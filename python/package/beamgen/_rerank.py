@@ -33,12 +33,14 @@ class Selector:
     problems: int
     solutions: int
     accuracy: float
+    """The share of problems whose chosen answer is right, from 0 to 1."""
     accuracy_low: float
     """The bounds of the 95 % interval of the accuracy over problems."""
     accuracy_high: float
     over_majority: float | None
     """The accuracy minus that of the majority vote, paired by problem; ``None`` for the vote itself."""
     over_majority_low: float | None
+    """The bounds of the 95 % interval of ``over_majority``."""
     over_majority_high: float | None
     sound: float | None
     """The share of problems with a right answer from a solution without a wrong step; ``None`` if no labels and no
@@ -54,7 +56,7 @@ class Reranking:
     selectors: list[Selector]
 
     def to_dict(self) -> dict[str, Any]:
-        """The lines of ``beamgen bench --pool --json`` under ``selectors``."""
+        """Returns the lines of ``beamgen bench --pool --json`` under ``selectors``, all of it JSON."""
         line: dict[str, Any] = to_line(self)
         return line
 
@@ -69,7 +71,7 @@ def rerank(
     on_download: Callable[[str, str, int, int | None], object] | None = None,
     **settings: Unpack[Settings],
 ) -> Reranking:
-    """Chooses among existing solutions, by every selector and every aggregation of step scores.
+    r"""Chooses among existing solutions, by every selector and every aggregation of step scores.
 
     ``pool`` is a file of solutions, or a list of its records, in any layout of docs/measuring/pools.md. Each solution is scored
     once by each of ``scorers`` (prm without it; ``["none"]`` takes the scores of the file alone), by every ``judge=``,
@@ -77,6 +79,18 @@ def rerank(
     ``beamgen bench --pool --out`` writes it; one that has rows is refused.
 
     ``on_progress`` hears how many solutions are scored, and of how many. Ctrl-C ends it.
+
+    Raises :class:`InputError` if a setting, the file, a record or the folder is at fault, :class:`RunError` if a model
+    fails.
+
+    >>> import beamgen
+    >>> problem = beamgen.sample_problems()[0]
+    >>> right = "\n".join(step.text for step in beamgen.Solver().solve(problem).steps)
+    >>> wrong = right.replace("- 10 = 7", "+ 10 = 27").replace("is 7", "is 27")
+    >>> pool = [{"problem": problem.text, "answer": problem.answer, "solutions": [wrong, wrong, right]}]
+    >>> found = {row.selector: row.accuracy for row in beamgen.rerank(pool).selectors}
+    >>> found["majority"], found["prm min, best"]
+    (0.0, 1.0)
     """
     if isinstance(scorers, str):
         raise TypeError("scorers: give a list of names, not a string")

@@ -144,7 +144,16 @@ class Node:
 
     @property
     def thinking(self) -> str | None:
-        """The text of the step's thought without its tags; ``None`` if the step has none."""
+        """The text of the step's thought without its tags; ``None`` if the step has none.
+
+        A thought that was cut within a character ends with U+FFFD. Here 7 bytes are the opening tag and 8 the closing one:
+
+        >>> text = "<think>Half of 42.</think>21 pens."
+        >>> node = Node(parent=0, children=[], depth=1, stream=0, tokens=[], text=text, logprob=-0.5, score=0.9,
+        ...             state="expanded", thought={"bytes": 26, "open": 7, "close": 8, "tokens": 9})
+        >>> node.thinking, node.spoken
+        ('Half of 42.', '21 pens.')
+        """
         if self.thought is None:
             return None
         end = self.thought["bytes"] - self.thought.get("close", 0)
@@ -152,14 +161,28 @@ class Node:
 
     @property
     def spoken(self) -> str:
-        """The text of the step after its thought."""
+        """The text of the step after its thought, with its boundary; all of ``text`` without a thought."""
         begin = 0 if self.thought is None else self.thought["bytes"]
         return self.text.encode()[begin:].decode(errors="replace")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
-    """The result of a problem."""
+    """The result of a problem.
+
+    In a notebook it shows its tree, with the chosen chain unfolded.
+
+    >>> import beamgen
+    >>> result = beamgen.Solver().solve(beamgen.sample_problems()[0])
+    >>> result.answer, result.correct, result.finish, round(result.score, 2)
+    ('7', True, 'answer', 0.99)
+    >>> for step in result.steps:
+    ...     print(step.text)
+    Ana has 16 shells: 16.
+    Kim has 1 more shells than Ana: 16 + 1 = 17.
+    Ben has 10 fewer shells than Kim: 17 - 10 = 7.
+    The answer is 7.
+    """
 
     id: str
     problem: str
@@ -204,7 +227,25 @@ class Result:
 
     @cached_property
     def tree(self) -> list[Node] | None:
-        """Every node of the search, parents before their children; ``None`` unless ``tree`` was set."""
+        """Every node of the search, parents before their children; ``None`` if the call had ``tree=False``, or if the line
+        of ``from_dict`` has no tree.
+
+        A node's number is its index; ``parent``, ``children``, ``duplicate_of`` and ``Answer.node`` are such numbers. The
+        tree is parsed when it is first used: a ``TypeError`` or ``ValueError`` then means a damaged ``tree_json``.
+
+        >>> import beamgen
+        >>> result = beamgen.Solver().solve(beamgen.sample_problems()[0])
+        >>> tree, at = result.tree, result.answers[0].node
+        >>> while at:
+        ...     print(tree[at].depth, tree[at].text.strip())
+        ...     at = tree[at].parent
+        4 The answer is 7.
+        3 Ben has 10 fewer shells than Kim: 17 - 10 = 7.
+        2 Kim has 1 more shells than Ana: 16 + 1 = 17.
+        1 Ana has 16 shells: 16.
+        >>> {node.pruned.reason for node in tree if node.pruned}
+        {'not-chosen'}
+        """
         if self.tree_json is None:
             return None
         nodes = []
@@ -214,7 +255,18 @@ class Result:
         return nodes
 
     def to_dict(self, tree: bool = False) -> dict[str, Any]:
-        """The object that ``beamgen solve --json`` prints for the problem, or with its tree as in a run file."""
+        """Returns the object that ``beamgen solve --json`` prints for the problem; with ``tree``, also the key ``tree`` of run
+        files if the result has one.
+
+        All of it is JSON: ``json.dumps`` takes it. ``index`` and ``stopped`` are not in it. Fields that may be missing
+        (docs/reference/run-file.md) are left out if they have their default.
+
+        >>> import beamgen
+        >>> result = beamgen.Solver().solve(beamgen.sample_problems()[0])
+        >>> line = result.to_dict()
+        >>> line["answer"], "guess" in line, "tree" in line, "tree" in result.to_dict(tree=True)
+        ('7', False, False, True)
+        """
         line: dict[str, Any] = to_line(self)
         if tree and self.tree_json is not None:
             line["tree"] = json.loads(self.tree_json)
@@ -222,7 +274,16 @@ class Result:
 
     @classmethod
     def from_dict(cls, line: dict[str, Any]) -> Result:
-        """Parses a line of ``beamgen solve --json`` or of a run file."""
+        """Returns the result of a line of ``beamgen solve --json`` or of a run file, parsed by ``json.loads``.
+
+        Keys that are not known, such as those of a later version, are ignored. Raises ``KeyError`` or ``TypeError`` if the
+        line is none of a problem, such as a run file's header and the summary of ``--json``.
+
+        >>> import beamgen
+        >>> result = beamgen.Solver().solve(beamgen.sample_problems()[0])
+        >>> beamgen.Result.from_dict(result.to_dict()) == result
+        True
+        """
         tree, unsound, outcome = line.get("tree"), line.get("unsound"), line.get("outcome")
         return of_line(
             cls,
@@ -249,4 +310,5 @@ class Result:
         return f"Result({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def _repr_html_(self) -> str:
+        """Returns the view for notebooks: HTML without scripts, of bounded size, for light and dark pages."""
         return result_html(self)

@@ -51,11 +51,23 @@ class RewardModel:
 
         ``scorer="orm"`` is the bundled outcome reward model, ``"exact"`` the checker of the bundled problems.
         ``on_download`` hears of downloads: model, file, bytes so far, bytes of all or ``None``.
+
+        Raises :class:`InputError` if a setting is at fault or if the model cannot be found, downloaded or loaded.
         """
         self._model = _beamgen.RewardModel(for_solver({"scorer": scorer, **settings}), on_download)
 
     def score(self, problem: str | Problem, steps: Sequence[str]) -> list[float]:
-        """Returns the probability that each step is right, given the steps before it."""
+        """Returns the probability that each step is right, given the steps before it: a number from 0 to 1 a step.
+
+        Raises :class:`InputError` if a step is blank or if the model cannot read the chain (it is too long, for example),
+        :class:`RunError` if the model fails.
+
+        >>> import beamgen
+        >>> model, problem = beamgen.RewardModel(), beamgen.sample_problems()[0]
+        >>> steps = ["Ana has 16 shells: 16.", "Kim has 1 more shells than Ana: 16 - 1 = 15."]
+        >>> [round(score, 2) for score in model.score(problem, steps)]
+        [1.0, 0.0]
+        """
         text, given = checked(problem, steps)
         if self._model.is_foreign(text):
             warn_foreign(2)
@@ -70,7 +82,12 @@ def score(
 ) -> list[float]:
     """Returns the probability that each step is right, by the model that :class:`RewardModel` would load.
 
-    The model stays loaded until another is asked for.
+    The model stays loaded until another is asked for. Raises as :class:`RewardModel` and its method ``score`` do.
+
+    >>> import beamgen
+    >>> steps = ["Ana has 16 shells: 16.", "Kim has 1 more shells than Ana: 16 + 1 = 17."]
+    >>> [round(score, 2) for score in beamgen.score(beamgen.sample_problems()[0], steps)]
+    [1.0, 0.99]
     """
     text, given = checked(problem, steps)
     wanted = for_solver({"scorer": scorer, **settings})

@@ -20,7 +20,7 @@ from beamgen._errors import RunError
 from beamgen._events import Event, reader
 from beamgen._foreign import warn_foreign
 from beamgen._mend import Guarded, Refined
-from beamgen._problem import Problem, as_line, load_problems, refuse_table, rows_of
+from beamgen._problem import Problem, Problems, as_line, load_problems, refuse_table, rows_of
 from beamgen._result import Outcome, Result
 from beamgen._reward_model import checked
 from beamgen._settings import for_request, for_solver
@@ -33,22 +33,20 @@ if TYPE_CHECKING:
         from typing_extensions import Self, Unpack
 
 
-class Frame(Protocol):
-    """A data frame of pandas, Polars or PyArrow."""
-
-    @property
-    def columns(self) -> Any: ...
-
-
-# A file, a data set's name, a data frame, or anything that gives problems.
-Problems = Iterable[str | Problem | Mapping[str, Any]] | str | os.PathLike[str] | Frame
+# Callables that see a problem and the steps so far, and judge the last step.
+Scorer = Callable[[Problem, list[str]], float]
+Judge = Callable[[Problem, list[str]], float | None]
+Checker = Callable[[Problem, list[str]], bool | str | None]
 
 # Solvers that are there, to be closed before the interpreter is: their threads may call Python.
 _solvers: weakref.WeakSet[Solver] = weakref.WeakSet()
 
 
 class Results(Iterator[Result]):
-    """An iterator of the results of many problems. It has a length if the problems have one."""
+    """An iterator of the results of many problems: see :meth:`Solver.solve_all`. It has a length if the problems have one.
+
+    ``next`` raises :class:`InputError` if the settings or a problem are at fault, :class:`RunError` if the solver is closed.
+    """
 
     def __init__(
         self, results: Generator[Result, None, None], count: int | None, stop: Callable[[], None], bar: Any = None
@@ -75,7 +73,7 @@ class Results(Iterator[Result]):
         return self._count
 
     def close(self) -> None:
-        """Cancels the running searches."""
+        """Cancels the running searches. There are no more results after that."""
         self._stop()
         if self._bar is not None:
             self._bar.close()
@@ -89,13 +87,19 @@ class Solver:
 
     The models run on a thread of their own. Any number of threads may use a solver at once: their problems share
     forward passes, and every result is the same as alone. A process that was forked has to make its own.
+
+    >>> import beamgen
+    >>> with beamgen.Solver(strategy="dvts", n=8, seed=1) as solver:
+    ...     solver.solve(beamgen.sample_problems()[0]).answer
+    '7'
     """
 
     def __init__(
         self,
         *,
         step_generator: Callable[[Problem, list[str], int], str] | None = None,
-        scorer: str | list[str] | Callable[[Problem, list[str]], float] | None = None,
+        scorer: str | Scorer | Sequence[str | Judge] | None = None,
+        step_checker: Checker | Sequence[Checker] | None = None,
         chain_verifier: Callable[[Problem, list[str], str | None], bool | str | Outcome | None] | None = None,
         on_download: Callable[[str, str, int, int | None], object] | None = None,
         **settings: Unpack[Settings],
@@ -105,7 +109,11 @@ class Solver:
         ``scorer`` is ``"prm"`` (the default), ``"orm"``, ``"exact"``, ``"none"``, a reward model's name, a list of
         these, of which the others are judges, or a callable: given the problem and
         the steps so far it says how likely the last one is right, from 0 to 1. It is called on the engine's thread;
-        what it raises ends the problem. A reward model of one's own is loaded if these settings score with it.
+        what it raises ends the problem. A callable may be in the list, too; a judge returns ``None`` to abstain.
+        A reward model of one's own is loaded if these settings score with it.
+        ``step_checker`` (one or a list) proves steps wrong: given the problem and the steps so far it returns ``False`` or
+        the reason why the last step is wrong, ``True`` if it is right, ``None`` if nothing is proved. A step that is
+        wrong scores 0, and so do all after it.
         ``step_generator`` writes the chains in place of a model: given the problem, the steps so far and a seed it
         returns the next step; an empty one ends the chain. All that is random has to come from the seed.
         ``chain_verifier`` says whether a whole chain is right, in place of ``verifier``: given the problem, the steps
@@ -116,17 +124,37 @@ class Solver:
         ``on_download`` hears of downloads: model, file, bytes so far, bytes of all or ``None``.
 
         The other keywords are :class:`Settings`: the flags of ``beamgen solve``, and ``settings={...}`` for any key.
+
+        Raises :class:`InputError` if the settings are at fault or if a model cannot be found, downloaded or loaded, and
+        ``TypeError`` if a keyword is unknown or excludes another.
+
+        >>> import beamgen
+        >>> def scorer(problem, steps):
+        ...     return 0.9 if "=" in steps[-1] else 0.5
+        >>> solver = beamgen.Solver(scorer=scorer, n=4, settings={"generator.max_step_tokens": 100})
+        >>> [round(step.score, 1) for step in solver.solve(beamgen.sample_problems()[0]).steps]
+        [0.5, 0.9, 0.9, 0.5]
         """
         if step_generator is not None and settings.get("generator") is not None:
             raise TypeError("generator and step_generator exclude each other: leave one of them out")
         if chain_verifier is not None and settings.get("verifier") is not None:
             raise TypeError("verifier and chain_verifier exclude each other: leave one of them out")
-        name = None if callable(scorer) else scorer
+        scorers = [scorer] if isinstance(scorer, str) or callable(scorer) else list(scorer or [])
+        names, call = [each for each in scorers if isinstance(each, str)], None
+        own: dict[str, Any] = {"scorer": names or None, **settings}
+        if scorers and not isinstance(scorers[0], str):
+            call = _with_problem(scorers[0])
+            del scorers[0]
+            # The scorer is not a name, so all names in the list are judges.
+            judge = settings.get("judge") or []
+            own = {**settings, "judge": names + ([judge] if isinstance(judge, str) else list(judge)) or None}
+        judges = [(_name(each), False, _with_problem(each)) for each in scorers if not isinstance(each, str)]
+        checkers = [step_checker] if callable(step_checker) else step_checker or []
+        judges += [(_name(checker), True, _with_problem(_as_score(checker))) for checker in checkers]
         write = None if step_generator is None else _with_problem(step_generator)
-        call = _with_problem(scorer) if callable(scorer) else None
-        wanted, launcher = for_solver({"scorer": name, **settings}), _launch.command(_beamgen.__file__)
-        judge = None if chain_verifier is None else _with_chain(chain_verifier)
-        self._engine = _beamgen.Engine(wanted, write, call, judge, on_download, launcher)
+        wanted, launcher = for_solver(own), _launch.command(_beamgen.__file__)
+        verify = None if chain_verifier is None else _with_chain(chain_verifier)
+        self._engine = _beamgen.Engine(wanted, (write, call, verify), judges, on_download, launcher)
         _solvers.add(self)
 
     def solve(
@@ -142,7 +170,13 @@ class Solver:
         After ``timeout`` seconds the search ends with what it has. Ctrl-C cancels it. ``tree=False`` leaves the tree
         out of the result.
 
-        Raises :class:`InputError` if the settings or the problem are at fault, :class:`RunError` if the run is.
+        Raises :class:`InputError` if the settings or the problem are at fault, :class:`RunError` if the run is. Warns with
+        :class:`ForeignProblemWarning` if the bundled models do not know such problems.
+
+        >>> import beamgen
+        >>> result = beamgen.Solver().solve(beamgen.sample_problems()[0], n=8, seed=1)
+        >>> result.answer, result.correct, result.steps[0].text
+        ('7', True, 'Ana has 16 shells: 16.')
         """
         requests = self._engine.requests(False, tree)
         if _submit(requests, 0, problem, "the problem", for_request(settings), timeout):
@@ -168,6 +202,16 @@ class Solver:
         is room for them. ``progress=True`` shows a bar of ``tqdm``.
         One that cannot be solved stops nothing: its result has an ``error``. ``timeout`` is in seconds for each of
         them, ``tree=False`` spares the memory of their trees.
+
+        Raises :class:`InputError` if the file or the data set cannot be read. The iterator raises it if the settings are at
+        fault, or if one of ``problems`` has no text.
+
+        >>> import beamgen
+        >>> solver, problems = beamgen.Solver(), beamgen.sample_problems()[:3]
+        >>> [result.answer for result in solver.solve_all(problems)]
+        ['7', '20', '9']
+        >>> sorted((result.index, result.answer) for result in solver.solve_all(problems, as_completed=True))
+        [(0, '7'), (1, '20'), (2, '9')]
         """
         rows: Iterable[str | Problem | Mapping[str, Any]] | str | os.PathLike[str] = rows_of(problems)
         refuse_table(rows, "problems", "a list of mappings")
@@ -196,7 +240,14 @@ class Solver:
     ) -> Result:
         """Solves a problem like :meth:`solve`, without blocking the event loop. Cancelling the task cancels the search.
 
-        Any number of tasks may do so at once; their problems share forward passes.
+        Any number of tasks may do so at once; their problems share forward passes. Raises as :meth:`solve` does.
+
+        >>> import asyncio, beamgen
+        >>> solver, problems = beamgen.Solver(), beamgen.sample_problems()[:2]
+        >>> async def both():
+        ...     return await asyncio.gather(*(solver.asolve(problem) for problem in problems))
+        >>> [result.answer for result in asyncio.run(both())]
+        ['7', '20']
         """
         requests = self._engine.requests(False, tree)
         try:
@@ -218,7 +269,15 @@ class Solver:
     ) -> AsyncGenerator[Result, None]:
         """Solves many problems like :meth:`solve_all`, for ``async for``. Leaving the loop cancels the searches.
 
-        The generator has to be closed (``contextlib.aclosing``) if it is left before its end.
+        The generator has to be closed (``contextlib.aclosing``) if it is left before its end. Raises as :meth:`solve_all`
+        and its iterator do.
+
+        >>> import asyncio, beamgen
+        >>> solver, problems = beamgen.Solver(), beamgen.sample_problems()[:2]
+        >>> async def answers():
+        ...     return [result.answer async for result in solver.asolve_all(problems)]
+        >>> asyncio.run(answers())
+        ['7', '20']
         """
         results = self.solve_all(
             problems, timeout=timeout, tree=tree, as_completed=as_completed, progress=progress, **settings
@@ -277,7 +336,15 @@ class Solver:
     ) -> Iterator[Event | Result]:
         """Solves a problem and yields events while the search runs, and at the end the :class:`Result`.
 
-        The search begins at once. It is cancelled when the iterator is closed or dropped before its end.
+        The search begins at once. It is cancelled when the iterator is closed or dropped before its end. Raises as
+        :meth:`solve` does: at once if the settings or the problem's form are at fault, otherwise in place of the result.
+
+        >>> import beamgen
+        >>> *events, result = beamgen.Solver(n=4).stream(beamgen.sample_problems()[0])
+        >>> [event.text for event in events if isinstance(event, beamgen.StepScored)][:2]
+        ['Ana has 16 shells: 16.', 'Kim has 1 more shells than Ana: 16 + 1 = 17.']
+        >>> result.answer
+        '7'
         """
         requests = self._engine.requests(True, tree)
         if _submit(requests, 0, problem, "the problem", for_request(settings), timeout):
@@ -298,7 +365,16 @@ class Solver:
             requests.cancel()
 
     def score(self, problem: str | Problem, steps: Sequence[str]) -> list[float]:
-        """Returns the probability that each of the given steps is right, by the solver's scorer."""
+        """Returns the probability that each of the given steps is right, by the solver's scorer: a number from 0 to 1 a step.
+
+        Raises :class:`InputError` if a step is blank or if the scorer cannot read the chain, :class:`RunError` if there is no
+        scorer, if it fails, or if the solver is closed.
+
+        >>> import beamgen
+        >>> steps = ["Ana has 16 shells: 16.", "Kim has 1 more shells than Ana: 16 - 1 = 15."]
+        >>> [round(score, 2) for score in beamgen.Solver().score(beamgen.sample_problems()[0], steps)]
+        [1.0, 0.0]
+        """
         text, given = checked(problem, steps)
         if self._engine.is_foreign(text):
             warn_foreign(2)
@@ -317,6 +393,15 @@ class Solver:
         An answer is a :class:`Problem` with the ``steps`` of the answer, or a mapping with ``problem`` and ``steps``,
         or with its text as ``response``. ``below`` writes again from the first step that scores less, and not at all
         if there is none.
+
+        Raises :class:`InputError` if the settings or an answer's form are at fault. An answer that cannot be rewritten, such
+        as one without steps, stops nothing: it has an ``error``.
+
+        >>> import beamgen
+        >>> answer = {"problem": beamgen.sample_problems()[0].text, "response": "Ana has 16 shells: 16.\\nThe answer is 16."}
+        >>> refined = beamgen.Solver().refine([answer])[0]
+        >>> refined.before.answer, refined.after.answer, refined.rounds[0].step
+        ('16', '7', 2)
         """
         how, lines = {"rounds": rounds, "below": below}, _answers(answers)
         refined = self._engine.refine(lines, for_request(settings), json.dumps(how))
@@ -335,6 +420,15 @@ class Solver:
 
         An answer that scores less than ``bound`` is unsure; ``samples`` chains vote; an answer is written again up to
         ``rounds`` times before it is withheld.
+
+        Raises :class:`InputError` if the settings or an answer's form are at fault. An answer that cannot be checked has an
+        ``error``.
+
+        >>> import beamgen
+        >>> answer = {"problem": beamgen.sample_problems()[0].text, "response": "Ana has 16 shells: 16.\\nThe answer is 16."}
+        >>> guarded = beamgen.Solver().guard([answer])[0]
+        >>> guarded.verdict, guarded.answer, guarded.reasons[0].code
+        ('mend', '7', 'unsound')
         """
         how, lines = {"bound": bound, "samples": samples, "rounds": rounds}, _answers(answers)
         guarded = self._engine.guard(lines, for_request(settings), json.dumps(how))
@@ -342,7 +436,12 @@ class Solver:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The effective settings, as the tables of a TOML file."""
+        """The effective settings, as the tables of a TOML file. They can be given to a solver again as ``settings=``.
+
+        >>> import beamgen
+        >>> beamgen.Solver(strategy="majority", n=8).settings["search"]["choose"]
+        'majority'
+        """
         settings: dict[str, Any] = json.loads(self._engine.settings())
         return settings
 
@@ -352,7 +451,10 @@ class Solver:
         return self._engine.notes
 
     def close(self) -> None:
-        """Cancels running searches and frees the models' memory. Also called at the end of a ``with`` block."""
+        """Cancels running searches and frees the models' memory. Also called at the end of a ``with`` block.
+
+        After that, every search and every scoring raises :class:`RunError`.
+        """
         self._engine.close()
 
     def __enter__(self) -> Self:
@@ -385,6 +487,23 @@ def _with_problem(own: Callable[..., Any]) -> Callable[..., Any]:
         return own(Problem(text, id, answer, context=tuple(context)), *more)
 
     return call
+
+
+def _as_score(checker: Checker) -> Judge:
+    """Wraps a checker as a judge: 0 for a step that is proved wrong, 1 for one that is proved right."""
+
+    def call(problem: Problem, steps: list[str]) -> float | None:
+        found = checker(problem, steps)
+        if found is not None and not isinstance(found, bool | str):
+            raise TypeError(f"the checker returned {found!r}, which is not a bool, a reason or None")
+        return None if found is None else float(found is True)
+
+    return call
+
+
+def _name(own: Callable[..., object]) -> str:
+    """Returns the name under which trees and ledgers have the scores of a callable."""
+    return getattr(own, "__name__", type(own).__name__)
 
 
 def _with_chain(own: Callable[[Problem, list[str], str | None], Any]) -> Callable[[str], str]:
