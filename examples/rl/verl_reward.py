@@ -1,6 +1,6 @@
 """A reward function for verl: the score of beamgen's reward model for each sample.
 
-Set `custom_reward_function.path=examples/rl/verl_reward.py` and start `beamgen serve`. The problem is
+Set `reward.custom_reward_function.path=examples/rl/verl_reward.py` and start `beamgen serve`. The problem is
 `extra_info["question"]` of the data set. BEAMGEN_URL and BEAMGEN_KEY name the server and its key.
 """
 
