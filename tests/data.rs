@@ -127,6 +127,26 @@ fn a_recipe_of_search_and_learn_is_one_command() {
         .filter_map(|record| record["id"].as_str())
         .collect();
     assert_eq!(ids, ["world-4401-3", "world-4401-4", "world-4401-5"]);
+    // Other commands take its models and settings, with problems of their own.
+    let problems = fixture("p.jsonl");
+    for command in [
+        &["bench", "--strategies", "beam"][..],
+        &["label", "--chains", "2", "--out", "x.jsonl"],
+    ] {
+        let some = [&problems, "--config", "beam.yaml", "--limit", "1", "--plan"];
+        let mut args = [command, &some, &lines].concat();
+        if command[0] == "label" {
+            // No reward model scores chains there.
+            args.retain(|arg| !["--prm-format", "step-token"].contains(arg));
+        }
+        let plan = place.run(&args).ok();
+        assert!(
+            plan.stderr.contains("models/abacus/generator"),
+            "{}",
+            plan.stderr
+        );
+        assert_eq!(plan.json()[0]["problems"], 1);
+    }
     // The same search by flags.
     let prm = models.join("prm");
     let generator = models.join("generator");

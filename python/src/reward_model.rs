@@ -28,6 +28,11 @@ impl RewardModel {
     /// Returns the configuration for scoring without a search.
     pub fn config(wanted: &Wanted) -> Result<Config, Error> {
         let mut config = Base::of(wanted, false)?.config;
+        if !(config.models.judges.is_empty() && config.checkers.is_empty()) {
+            let line = "a reward model scores without judges and checkers: leave them out, or use the score method \
+                        of a solver with them";
+            return Err(Error::Refused(line.into()));
+        }
         // Settings for a search may turn the scorer off, but a reward model is always needed here.
         if config.models.scorer == ScorerKind::None {
             config.models.scorer = ScorerKind::Prm;

@@ -169,3 +169,27 @@ def test_a_closed_solver_says_so() -> None:
     with pytest.raises(beamgen.RunError, match="the solver was closed"):
         list(stream)
     solver.close()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"judge": "exact"}, "without judges and checkers"),
+        ({"checker": "exact"}, "without judges and checkers"),
+        ({"scorer": len}, "a callable is no value of a setting: give it as scorer="),
+    ],
+)
+def test_a_reward_model_refuses_what_it_would_ignore(keywords: Any, words: str) -> None:
+    with pytest.raises(beamgen.InputError, match=words):
+        beamgen.RewardModel(**keywords)
+
+
+@pytest.mark.parametrize("keywords", [{"rounds": -1}, {"below": 2}, {"below": float("nan")}])
+def test_refine_names_the_argument_at_fault(keywords: Any) -> None:
+    with pytest.raises(beamgen.InputError, match=f"^{next(iter(keywords))} = "):
+        beamgen.Solver().refine([{"problem": "1 + 1?", "steps": ["2"]}], **keywords)
+
+
+def test_a_fault_of_a_problem_names_the_problem() -> None:
+    with pytest.raises(beamgen.InputError, match="^the problem: "):
+        beamgen.Solver().solve(beamgen.Problem("1 + 1?", tests=len))

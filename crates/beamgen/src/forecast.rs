@@ -14,8 +14,10 @@ use crate::solver::Solver;
 
 /// The time after which the measured pass is cut off.
 const PASS: Duration = Duration::from_secs(10);
-/// The number of problems that are solved to their end if the pass was cut off.
+/// The number of problems that are then in flight, and solved to their end.
 const WHOLE: usize = 5;
+/// The time after which no further of them begins.
+const BEGIN: Duration = Duration::from_secs(30);
 
 /// The estimated cost of a run, made by [`Solver::forecast`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -61,10 +63,14 @@ pub struct Pace {
     ended: usize,
     /// The sampled and the scored tokens of those problems.
     spent: [u64; 2],
-    /// The sampled tokens of all problems, unfinished ones included, and the time at which they
-    /// were counted.
+    /// The most problems in flight.
+    in_flight: usize,
+    /// The sampled tokens of all problems, unfinished ones included. A token counts when its step
+    /// has closed.
     tokens: u64,
-    at: Duration,
+    /// The time of each pass, with the rows of all passes so far: the sampled tokens, those of open
+    /// steps included, without the first one of each step.
+    passes: Vec<(u64, Duration)>,
 }
 
 impl Pace {
@@ -77,15 +83,26 @@ impl Pace {
             wanted: count.min((2 * in_flight).clamp(8, 32)),
             ended: 0,
             spent: [0; 2],
+            in_flight: 1,
             tokens: 0,
-            at: Duration::ZERO,
+            passes: Vec::new(),
         }
     }
 
     /// Takes the tokens of a pass.
     pub fn observe(&mut self, event: &Event<'_>) {
-        if let Event::Pass { ledger, .. } = event {
-            (self.tokens, self.at) = (ledger.generated_tokens, self.started.elapsed());
+        if let Event::Pass {
+            rows,
+            ledger,
+            in_flight,
+            ..
+        } = event
+        {
+            self.tokens = ledger.generated_tokens;
+            self.in_flight = self.in_flight.max(*in_flight);
+            let before = self.passes.last().map_or(0, |last| last.0);
+            self.passes
+                .push((before + *rows as u64, self.started.elapsed()));
         }
     }
 
@@ -105,23 +122,46 @@ impl Pace {
         self.ended == self.wanted
     }
 
-    /// Estimates the cost of a run of `problems`, by the mean cost that `whole` measured.
-    fn forecast(&self, problems: usize, most: Most, whole: &Self) -> Forecast {
-        let [sampled, scored] = whole
-            .spent
-            .map(|spent| spent as f64 * problems as f64 / whole.ended.max(1) as f64);
-        let seconds = if self.tokens == 0 {
-            0.0
-        } else {
-            sampled * self.at.as_secs_f64() / self.tokens as f64
+    /// Returns the seconds of a problem: those in which the run samples its tokens.
+    fn seconds(&self) -> f64 {
+        let at = self.passes.last().map_or(0.0, |last| last.1.as_secs_f64());
+        let mean = self.spent[0] as f64 / self.ended.max(1) as f64;
+        mean * at / self.tokens.max(1) as f64
+    }
+
+    /// Returns the time until a problem had this number of rows, on average.
+    fn until(&self, rows: f64) -> Option<Duration> {
+        let problems = self.in_flight as f64;
+        let mut passes = self.passes.iter();
+        let reached = passes.find(|(all, _)| *all as f64 >= rows * problems);
+        reached.or(self.passes.last()).map(|(_, at)| *at)
+    }
+
+    /// Returns how many times as fast this run goes on with a problem as `other`, which has another
+    /// number of problems in flight. Both are compared from their start to the same tokens of a
+    /// problem, since early tokens cost less than late ones.
+    fn faster_than(&self, other: &Self) -> f64 {
+        let Some((rows, at)) = self.passes.last() else {
+            return 1.0;
         };
+        let own = self.in_flight as f64 / at.as_secs_f64();
+        let until = other.until(*rows as f64 / self.in_flight as f64);
+        until.map_or(1.0, |until| {
+            own * until.as_secs_f64() / other.in_flight as f64
+        })
+    }
+
+    /// Returns the cost of a run of `problems`, each with the mean cost here and these seconds.
+    fn forecast(&self, problems: usize, most: Most, seconds: f64) -> Forecast {
+        let times = problems as f64 / self.ended.max(1) as f64;
+        let [sampled, scored] = self.spent.map(|spent| spent as f64 * times);
         Forecast {
             problems,
             most,
             sampled,
             scored,
-            seconds,
-            measured: whole.ended,
+            seconds: seconds * problems as f64,
+            measured: self.ended,
         }
     }
 
@@ -130,7 +170,7 @@ impl Pace {
     #[must_use]
     pub fn settled(&self, problems: usize, most: Most) -> Option<Forecast> {
         self.is_settled()
-            .then(|| self.forecast(problems, most, self))
+            .then(|| self.forecast(problems, most, self.seconds()))
     }
 }
 
@@ -145,8 +185,9 @@ impl Solver {
     /// Estimates the cost of a run of `count` problems, from problems spread over all of them.
     /// `request` makes the request of a problem by its index. `most` is the bound of one search.
     ///
-    /// As many problems as in the run are in flight. After ten seconds the pass ends; then five of
-    /// the problems are solved to their end, however long that takes. `cancel` ends both.
+    /// As many problems as in the run are in flight. After ten seconds the pass ends. Then problems
+    /// are solved to their end, five at a time; the last ones begin after half a minute. `cancel`
+    /// ends both.
     ///
     /// # Errors
     /// Returns an error if a model fails.
@@ -160,32 +201,39 @@ impl Solver {
         let order = spread(count);
         let in_flight = self.config().search.in_flight;
         let pace = Pace::start(count, in_flight);
-        let pace = self.pass(pace, &order, Some(PASS), request, cancel)?;
+        let limit = [Duration::MAX, PASS];
+        let pace = self.pass(pace, &order, limit, request, cancel)?;
         let most = most.times(count as u64);
         if pace.is_settled() {
-            return Ok(pace.forecast(count, most, &pace));
+            return Ok(pace.forecast(count, most, pace.seconds()));
         }
-        let order = &order[..WHOLE.min(count)];
-        let whole = Pace::start(order.len(), in_flight);
-        let whole = self.pass(whole, order, None, request, cancel)?;
-        Ok(pace.forecast(count, most, &whole))
+        let mut whole = Pace::start(count, WHOLE);
+        // All that begin are to end.
+        whole.wanted = usize::MAX;
+        self.config.search.in_flight = WHOLE.min(in_flight);
+        let whole = self.pass(whole, &order, [BEGIN, Duration::MAX], request, cancel);
+        self.config.search.in_flight = in_flight;
+        let whole = whole?;
+        let seconds = whole.seconds() / pace.faster_than(&whole);
+        Ok(whole.forecast(count, most, seconds))
     }
 
-    /// Solves problems in this order until the pace is settled or the time is over.
+    /// Solves problems in this order until the pace is settled. No problem begins after the first
+    /// limit, and all end at the second.
     fn pass(
         &mut self,
         pace: Pace,
         order: &[usize],
-        limit: Option<Duration>,
+        [begin, end]: [Duration; 2],
         request: &mut dyn FnMut(usize) -> Request,
         cancel: &CancelToken,
     ) -> Result<Pace, Error> {
         let (over, is_over) = (CancelToken::new(), Cell::new(false));
-        let pace = RefCell::new(pace);
+        let (started, pace) = (pace.started, RefCell::new(pace));
         let requests = order
             .iter()
             // Problems beyond those of the mean keep the passes full until it is known.
-            .take_while(|_| !is_over.get())
+            .take_while(|_| !is_over.get() && started.elapsed() < begin)
             .map(|&at| request(at).cancel(over.clone()));
         self.run_requests(
             requests,
@@ -194,8 +242,7 @@ impl Solver {
                 if !is_over.get() {
                     pace.observe(&event);
                 }
-                let is_late = limit.is_some_and(|limit| pace.started.elapsed() > limit);
-                if is_late || pace.is_settled() || cancel.is_cancelled() {
+                if started.elapsed() > end || pace.is_settled() || cancel.is_cancelled() {
                     is_over.set(true);
                     over.cancel();
                 }

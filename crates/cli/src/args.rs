@@ -174,7 +174,7 @@ pub(crate) struct SolveArgs {
     pub tree: bool,
     /// Print what the run will cost at most, its memory and its time, and end
     ///
-    /// The time is measured on some of the problems, for ten seconds or until five are solved.
+    /// The time is measured on some of the problems, which takes up to a minute with large models.
     #[arg(long, hide_short_help = true)]
     pub plan: bool,
     /// Resume the run file of --out: skip its finished problems
@@ -320,7 +320,7 @@ pub(crate) struct LabelArgs {
     pub out: PathBuf,
     /// Print what the run will cost at most, its memory and its time, and end
     ///
-    /// The time is measured on some of the problems, for ten seconds or until five are solved.
+    /// The time is measured on some of the problems, which takes up to a minute with large models.
     #[arg(long, hide_short_help = true)]
     pub plan: bool,
     /// Resume the file of --out: skip its finished problems
@@ -450,8 +450,8 @@ pub(crate) struct BenchArgs {
     pub resume: bool,
     /// Check all settings, list the runs with their memory and time, and end
     ///
-    /// The time is measured on some of the problems, for ten seconds a search or until five are
-    /// solved.
+    /// The time is measured on some of the problems, which takes up to a minute a search with large
+    /// models.
     #[arg(long, conflicts_with = "out", hide_short_help = true)]
     pub plan: bool,
     /// Redraw the tables and plots of a results folder

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+#[cfg(feature = "data")]
+mod depth;
 mod error;
 mod input;
 mod json;

@@ -8,19 +8,22 @@ use std::sync::Arc;
 
 use beamgen_files::caught;
 use bytes::Bytes;
-use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::schema::types::Type;
 use serde_json::Value;
 
 use crate::input::Input;
-use crate::{Place, Record, RecordsError, packing};
+use crate::{Place, Record, RecordsError, depth, packing};
 
 /// The first bytes of a Parquet file.
 pub(crate) const MAGIC: &[u8] = b"PAR1";
+
+/// The bytes after the metadata: their length, and the magic again.
+const FOOTER: u64 = 8;
 
 /// The maximum size of a table that is not a file of its own, in bytes: 1 GiB. Such a table is held
 /// in memory, because its directory is at its end.
@@ -76,10 +79,55 @@ fn guarded<T>(f: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
 
 /// Opens a table and selects its columns.
 fn rows(source: Source) -> Result<RowIter<'static>> {
+    check_depth(&source)?;
     let reader = SerializedFileReader::new(source)?;
+    check_packing(reader.metadata())?;
     let schema = wanted(reader.metadata())?;
     let rows = RowIter::from_file_into(Box::new(reader));
     Ok(rows.project(Some(schema))?.with_batch_size(BATCH))
+}
+
+/// Refuses a schema that would overflow the stack. A file that has no metadata at its end is left to
+/// the library, which names the fault.
+fn check_depth(source: &Source) -> Result<()> {
+    let Some(end) = source.len().checked_sub(FOOTER) else {
+        return Ok(());
+    };
+    let footer = source.get_bytes(end, FOOTER as usize)?;
+    let Some((length, MAGIC)) = footer.split_first_chunk() else {
+        return Ok(());
+    };
+    let length = u32::from_le_bytes(*length);
+    let Some(start) = end.checked_sub(u64::from(length)) else {
+        return Ok(());
+    };
+    let metadata = source.get_bytes(start, length as usize)?;
+    depth::check(&metadata).map_err(ParquetError::General)
+}
+
+/// Refuses pages in a compression that this build does not have.
+fn check_packing(metadata: &ParquetMetaData) -> Result<()> {
+    let groups = metadata.row_groups().iter();
+    let mut packings = groups
+        .flat_map(RowGroupMetaData::columns)
+        .map(ColumnChunkMetaData::compression);
+    let unknown = packings.find(|packing| {
+        matches!(
+            packing,
+            Compression::GZIP(_) | Compression::BROTLI(_) | Compression::LZO
+        )
+    });
+    let Some(unknown) = unknown else {
+        return Ok(());
+    };
+    let name = unknown.to_string();
+    let name = name
+        .split('(')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let reason = format!("its pages are compressed by {name}, use snappy, zstd, lz4 or none");
+    Err(ParquetError::General(reason))
 }
 
 /// Returns the schema without columns of raw bytes.

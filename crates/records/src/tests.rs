@@ -216,6 +216,18 @@ mod with_data {
     use super::*;
 
     #[test]
+    fn a_deep_schema_and_unknown_packing_are_refused() {
+        let deep = crate::depth::tests::nested(500_000);
+        let length = (deep.len() as u32).to_le_bytes();
+        let deep = [b"PAR1", &deep[..], &length, b"PAR1"].concat();
+        let said = message("deep.parquet", &deep);
+        assert!(said.contains("nested more than 256 levels deep"), "{said}");
+        let gzip = include_bytes!("../../../tests/fixtures/data/p-gzip.parquet");
+        let said = message("gzip.parquet", gzip);
+        assert!(said.contains("compressed by gzip, use snappy"), "{said}");
+    }
+
+    #[test]
     fn columns_have_the_types_of_their_values() {
         let dir = tempfile::tempdir().expect("a folder");
         let rows = [

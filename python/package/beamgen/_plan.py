@@ -53,7 +53,7 @@ def plan(
     """Estimates the cost of solving the problems with these settings, by a short pass over some of them.
 
     ``problems`` are as for :meth:`Solver.solve_all`; the bundled sample without it. ``limit`` takes the first only. The
-    pass takes ten seconds at most, and then the time to solve five problems.
+    pass takes up to a minute with large models.
 
     Raises :class:`InputError` if a setting or a problem is at fault, :class:`RunError` if a model fails.
 

@@ -83,4 +83,7 @@ def _plain(value: object) -> object:
         return os.fspath(value)
     if hasattr(value, "item"):
         return value.item()
+    if hasattr(value, "__call__"):
+        own = "scorer=, step_checker=, step_generator= or chain_verifier= of beamgen.Solver"
+        raise TypeError(f"a callable is no value of a setting: give it as {own}")
     raise TypeError(f"{type(value).__name__} is not a value of a setting")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from beamgen import _beamgen, _launch
 from beamgen._asyncio import in_thread
-from beamgen._errors import RunError
+from beamgen._errors import InputError, RunError
 from beamgen._events import Event, reader
 from beamgen._foreign import warn_foreign
 from beamgen._mend import Guarded, Refined
@@ -403,6 +403,8 @@ class Solver:
         >>> refined.before.answer, refined.after.answer, refined.rounds[0].step
         ('16', '7', 2)
         """
+        _check("rounds", rounds, sys.maxsize)
+        _check("below", 0 if below is None else below, 1)
         how, lines = {"rounds": rounds, "below": below}, _answers(answers)
         refined = self._engine.refine(lines, for_request(settings), json.dumps(how))
         return [Refined.from_dict(json.loads(line)) for line in refined]
@@ -430,6 +432,9 @@ class Solver:
         >>> guarded.verdict, guarded.answer, guarded.reasons[0].code
         ('mend', '7', 'unsound')
         """
+        _check("bound", bound, 1)
+        _check("samples", samples, sys.maxsize)
+        _check("rounds", rounds, sys.maxsize)
         how, lines = {"bound": bound, "samples": samples, "rounds": rounds}, _answers(answers)
         guarded = self._engine.guard(lines, for_request(settings), json.dumps(how))
         return [Guarded.from_dict(json.loads(line)) for line in guarded]
@@ -524,6 +529,11 @@ def _with_chain(own: Callable[[Problem, list[str], str | None], Any]) -> Callabl
         return json.dumps({name: value for name, value in vars(found).items() if value is not None})
 
     return call
+
+
+def _check(name: str, value: float, most: int) -> None:
+    if not 0 <= value <= most:
+        raise InputError(f"{name} = {value}: use {'a number from 0 to 1' if most == 1 else '0 or more'}")
 
 
 def _answers(answers: Iterable[Problem | Mapping[str, Any]]) -> list[str]:
