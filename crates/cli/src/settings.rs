@@ -310,7 +310,7 @@ fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<P
         };
         return refuse(format!(
             "{generator}: the bundled reward model's scores of its steps mean nothing: name a reward model with \
-             --prm, or use a strategy that needs no scores, such as --strategy majority"
+             --prm, or add --scorer none to a strategy that needs no scores, such as majority or greedy"
         ));
     }
     Ok(download::attach(builder)?.prepare()?)
