@@ -1,5 +1,6 @@
 //! `--plan`: the bounds, the memory and the time of a run, without the run.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::run::Place;
@@ -91,4 +92,17 @@ fn a_bench_plans_each_search() {
         text.contains("beam@4") && text.contains("time: about "),
         "{text}"
     );
+}
+
+#[test]
+fn a_long_run_prints_its_plan_once_its_pace_is_known() {
+    let place = Place::new();
+    let many = place.run(&["problems", "--count", "30000"]).ok().stdout;
+    place.write("many.jsonl", many);
+    let args = ["solve", "many.jsonl", "--out", "run.jsonl"];
+    let ran = place.interrupted(Signal::INT, &args, "run.jsonl", 100);
+    assert_eq!(ran.code, Some(130), "{}", ran.stderr);
+    for line in ["plan      30 000 problems\n", "time      about "] {
+        assert!(ran.stderr.contains(line), "{}", ran.stderr);
+    }
 }
