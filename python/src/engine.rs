@@ -55,11 +55,12 @@ impl Engine {
 
 #[pymethods]
 impl Engine {
-    /// Loads the models. `own` are a generator, a scorer and a verifier. The first two are called with id, text and answer of a problem and
-    /// the steps so far, the generator with a seed, too, and so are `judges`, which have a name and whether they can
-    /// only veto; the verifier is called with the JSON of a chain;
-    /// `download` with model, file, bytes so far and bytes of all. `launcher` is the command line
-    /// that starts checkers' programs; where it is empty, the program `beamgen-launcher` does.
+    /// Loads the models. `own` are a generator, a scorer and a verifier of the caller's. The first
+    /// two are called with a problem's id, text, answer and context and the steps so far, the
+    /// generator with a seed, too; the verifier with the JSON of a chain. `judges` have a name and
+    /// whether they can only veto, and are called as the scorer is. `download` is called with
+    /// model, file, bytes so far and bytes of all. `launcher` is the command line that starts
+    /// checkers' programs; where it is empty, the program `beamgen-launcher` does.
     #[new]
     fn new(
         py: Python<'_>,

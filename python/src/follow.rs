@@ -141,8 +141,8 @@ pub(crate) fn rule(keywords: &Value) -> PyResult<LabelRule> {
     })
 }
 
-/// Reads problems: those in `lines`, of a file or a data set, or the bundled sample. Returns them with the number of the first
-/// ones to take.
+/// Reads problems: those in `lines`, of a file or a data set, or the bundled sample. Returns them
+/// with the number of the first ones to take.
 pub(crate) fn problems(
     file: Option<&std::path::Path>,
     lines: Option<String>,

@@ -154,8 +154,7 @@ pub(crate) fn label(
         Ok((made?, follower.is_foreign))
     };
     let launcher = engine::launcher(&launcher);
-    let (made, is_foreign) = follow(py, launcher, [download, progress], work)?;
-    Ok((made, is_foreign))
+    follow(py, launcher, [download, progress], work)
 }
 
 /// Reads labelled chains: those in `chains`, or of the files `data`.
@@ -210,8 +209,7 @@ pub(crate) fn check(
         Ok((text(&Checked { rows, verdicts })?, false))
     };
     let launcher = engine::launcher(&launcher);
-    let (made, _) = follow(py, launcher, [None, progress], work)?;
-    Ok(made)
+    Ok(follow(py, launcher, [None, progress], work)?.0)
 }
 
 /// Fits a calibration of the reward model to labelled chains, and adds the risk curve of run files.
@@ -288,6 +286,5 @@ pub(crate) fn calibrate(
         };
         Ok((text(&made)?, is_foreign))
     };
-    let (made, is_foreign) = follow(py, Launcher::installed(), [download, progress], work)?;
-    Ok((made, is_foreign))
+    follow(py, Launcher::installed(), [download, progress], work)
 }

@@ -40,8 +40,8 @@ impl RewardModel {
         Ok(config)
     }
 
-    /// Loads a model whose hidden states `observer` gets. Returns it with the fingerprint of its files, and whether it
-    /// is bundled.
+    /// Loads a model whose hidden states `observer` gets. Returns it with the fingerprint of its
+    /// files, and whether it is bundled.
     pub fn observed<T: 'static>(
         config: Config,
         observer: QuantileReader,

@@ -70,6 +70,8 @@ def test_check_counts_the_fails_of_checkers() -> None:
     wrong = [{**CHAINS[0], "label": -1}]
     (fail,) = beamgen.check(wrong, checker="arithmetic").rows[0].false_fails
     assert (fail["step"], fail["text"]) == (0, "3 + 4 = 8")
+    with pytest.raises(beamgen.InputError, match="rule: write rating"):
+        beamgen.check(CHAINS, rule="so")
     with pytest.raises(beamgen.InputError, match="nobody"):
         beamgen.check(CHAINS, checker="nobody")
 

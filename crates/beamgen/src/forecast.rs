@@ -137,9 +137,9 @@ impl Pace {
         reached.or(self.passes.last()).map(|(_, at)| *at)
     }
 
-    /// Returns how many times as fast this run goes on with a problem as `other`, which has another
-    /// number of problems in flight. Both are compared from their start to the same tokens of a
-    /// problem, since early tokens cost less than late ones.
+    /// Returns how many times as many problems this run advances in a second as `other`, which has
+    /// another number of problems in flight. Both are compared from their start to the same number
+    /// of rows of a problem, since early tokens cost less than late ones.
     fn faster_than(&self, other: &Self) -> f64 {
         let Some((rows, at)) = self.passes.last() else {
             return 1.0;

@@ -115,7 +115,7 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Prints the problem sets, and each search with its bounds, memory and time. A search may give several rows.
+/// Prints the problem sets, and each search with its bounds, memory and time.
 fn print_plan(measurement: &Measurement<'_>, shown: &mut Shown, json: bool) -> Result<(), Failure> {
     let forecasts = measurement.forecasts(shown)?;
     if json {

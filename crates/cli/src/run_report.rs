@@ -44,8 +44,8 @@ impl RunReport {
         }
     }
 
-    /// Prints the plan of the run as soon as its first problems are done, if the run is long. `most`
-    /// is the bound of one search.
+    /// Prints the plan of the run as soon as its first problems are done, if the run is long.
+    /// `most` is the bound of one search.
     pub(crate) fn plan(&mut self, solver: &Solver, problems: usize, most: Most) {
         self.plan = Some(Planned {
             pace: Pace::start(problems, solver.config().search.in_flight),

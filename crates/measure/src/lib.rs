@@ -2,7 +2,8 @@
 //!
 //! [`bench`](mod@bench) solves problems under several settings and stores a raw row for each. [`eval_prm`] compares
 //! the step scores of a reward model with labels. [`calibrate`] fits a map from scores to probabilities. [`pool`]
-//! chooses among existing solutions. [`label`] labels steps by rollouts, and [`check`] counts the verdicts of checkers. Reports are functions of the raw rows, so they can be drawn again at any time.
+//! chooses among existing solutions. [`label`] labels steps by rollouts, [`check`] counts the verdicts of checkers.
+//! Reports are functions of the raw rows, so they can be drawn again at any time.
 //!
 //! Nothing here prints or reads the command line: a caller follows a measurement through [`Watch`].
 

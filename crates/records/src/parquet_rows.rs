@@ -87,7 +87,7 @@ fn rows(source: Source) -> Result<RowIter<'static>> {
     Ok(rows.project(Some(schema))?.with_batch_size(BATCH))
 }
 
-/// Refuses a schema that would overflow the stack. A file that has no metadata at its end is left to
+/// Refuses a schema that would overflow the stack. A file without metadata at its end is left to
 /// the library, which names the fault.
 fn check_depth(source: &Source) -> Result<()> {
     let Some(end) = source.len().checked_sub(FOOTER) else {

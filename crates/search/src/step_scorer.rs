@@ -19,8 +19,8 @@ pub trait StepScorer {
     /// which ends the run.
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError>;
 
-    /// Returns the score as [`score`](Self::score) does, or `None` if the scorer abstains on the step. By
-    /// default it never does.
+    /// Returns the score as [`score`](Self::score) does, or `None` if the scorer abstains on the
+    /// step. By default it never does.
     ///
     /// # Errors
     /// See [`score`](Self::score).

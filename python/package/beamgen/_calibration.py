@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from beamgen import _beamgen
-from beamgen._evaluation import Figure, labelled
+from beamgen._evaluation import Figure, label_rule, labelled
 from beamgen._foreign import warn_foreign
 from beamgen._settings import as_json, for_solver
 from beamgen._settings_table import Settings
@@ -76,11 +76,7 @@ def calibrate(
         "method": method,
         "held_out": held_out,
         "runs": list(runs),
-        "rule": rule,
-        "neutral": neutral,
-        "rollout_label": rollout_label,
-        "first_error_only": first_error_only,
-        "agree": agree,
+        **label_rule(rule, neutral, rollout_label, first_error_only, agree),
     }
     own = {"scorer": scorer, **settings}
     made, is_foreign = _beamgen.calibrate(

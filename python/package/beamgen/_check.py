@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from beamgen import _beamgen, _launch
-from beamgen._evaluation import labelled
+from beamgen._evaluation import label_rule, labelled
 from beamgen._record import of_line
 from beamgen._settings import as_json, for_solver
 from beamgen._settings_table import Settings
@@ -87,11 +87,7 @@ def check(
     keywords: dict[str, Any] = {
         "data": files,
         "limit": limit,
-        "rule": rule,
-        "neutral": neutral,
-        "rollout_label": rollout_label,
-        "first_error_only": first_error_only,
-        "agree": agree,
+        **label_rule(rule, neutral, rollout_label, first_error_only, agree),
     }
     launcher = _launch.command(_beamgen.__file__)
     made = json.loads(_beamgen.check(as_json(keywords, "check"), chains, for_solver(settings), launcher, on_progress))

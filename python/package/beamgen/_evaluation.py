@@ -125,6 +125,19 @@ def labelled(data: str | os.PathLike[str] | Iterable[Mapping[str, Any]]) -> tupl
     return [], as_json(list(data), "data")
 
 
+def label_rule(
+    rule: Sequence[str] | None, neutral: str | None, rollout_label: str | None, first_error_only: bool, agree: str | None
+) -> dict[str, Any]:
+    """Returns the keywords by which labels are derived, as Rust takes them."""
+    return {
+        "rule": None if rule is None else [rule] if isinstance(rule, str) else list(rule),
+        "neutral": neutral,
+        "rollout_label": rollout_label,
+        "first_error_only": first_error_only,
+        "agree": agree,
+    }
+
+
 def evaluate_prm(
     data: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
     *,
@@ -179,11 +192,7 @@ def evaluate_prm(
         "report": report,
         "probes": probes,
         "partial": partial,
-        "rule": None if rule is None else [rule] if isinstance(rule, str) else list(rule),
-        "neutral": neutral,
-        "rollout_label": rollout_label,
-        "first_error_only": first_error_only,
-        "agree": agree,
+        **label_rule(rule, neutral, rollout_label, first_error_only, agree),
     }
     keywords["call"] = called("evaluate_prm", keywords | own)
     line, details, is_foreign = _beamgen.evaluate_prm(
