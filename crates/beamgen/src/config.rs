@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen_engine::{EngineConfig, WeightType};
+use beamgen_engine::{ComputeType, EngineConfig, Precision, WeightType};
 use beamgen_search::{Aggregation, Combine, ConfigError, GeneratorConfig, SearchConfig, Settings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -117,9 +117,11 @@ pub struct ModelsConfig {
     /// The servers that run the reward model, instead of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_server: Option<ServerConfig>,
-    /// The number type of weights in memory. The arithmetic is in float32, except for int8, which
-    /// also quantises activations.
+    /// The number type of weights in memory. int8 also quantises activations.
     pub dtype: WeightType,
+    /// The arithmetic of matrices whose weights are floats.
+    #[serde(skip_serializing_if = "is_default")]
+    pub compute: ComputeType,
     /// Whether hub models are taken from the local cache only, without network access.
     pub offline: bool,
     /// The scorer whose scores rank the chains.
@@ -163,6 +165,14 @@ impl ModelsConfig {
         self.names_servers()
             || named.any(|name| !crate::source::is_here(name))
             || tokenizers.any(|name| !name.exists())
+    }
+
+    /// Returns the number types of all models' matrices.
+    pub(crate) fn precision(&self) -> Precision {
+        Precision {
+            weights: self.dtype,
+            compute: self.compute,
+        }
     }
 
     /// Whether servers run one of the models.
@@ -287,6 +297,7 @@ impl Config {
         }
         self.generator.validate()?;
         self.engine.validate()?;
+        self.models.precision().check()?;
         self.checkers.check()?;
         self.verifier.check()?;
         self.check_addresses()

@@ -85,7 +85,7 @@ impl EngineBench {
         let mut notes = finder.notes;
         let checkpoint = source.checkpoint();
         let name = checkpoint.path().display().to_string();
-        let dtype = config.models.dtype;
+        let precision = config.models.precision();
         let mut load = |choice: DeviceChoice| -> Result<(Engine, Option<usize>), Error> {
             let (mut shape, weights) = if random {
                 let shape = ModelConfig::load(checkpoint.clone())?;
@@ -116,7 +116,7 @@ impl EngineBench {
                 ..config.engine.clone()
             };
             let pool = ThreadPool::new(config.engine.threads);
-            let model = Arc::new(Model::on(&compute, shape, &weights, dtype, &pool)?);
+            let model = Arc::new(Model::on(&compute, shape, &weights, precision, &pool)?);
             Ok((Engine::with_pool(model, engine, pool)?, beyond))
         };
         let loaded = match load(device_choice(config, source.is_bundled())) {

@@ -132,7 +132,9 @@ pub mod generator {
 
 /// Types about models: their files, number types and devices, and the memory that they need.
 pub mod models {
-    pub use beamgen_engine::{Checkpoint, Compute, DeviceChoice, EngineConfig, KvType, WeightType};
+    pub use beamgen_engine::{
+        Checkpoint, Compute, ComputeType, DeviceChoice, EngineConfig, KvType, WeightType,
+    };
     pub use beamgen_prm::{PrmSpec, RewardModel};
 
     pub use crate::config::ModelsConfig;

@@ -2,7 +2,7 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use beamgen_engine::{Compute, EngineConfig, WeightType, Weights};
+use beamgen_engine::{Compute, ComputeType, EngineConfig, Precision, WeightType, Weights};
 
 use crate::Error;
 
@@ -171,7 +171,14 @@ impl MemoryPlan {
 }
 
 /// Describes the number type that most of the model's weights have in memory.
-pub(crate) fn kept_as(weights: &Weights, dtype: WeightType) -> String {
+pub(crate) fn kept_as(weights: &Weights, precision: Precision) -> String {
+    let dtype = match precision {
+        Precision {
+            weights: WeightType::Auto,
+            compute: ComputeType::Bf16,
+        } => WeightType::Bf16,
+        other => other.weights,
+    };
     let Some(stored) = weights.main_encoding() else {
         return dtype.to_string();
     };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beamgen_engine::{
-    ChatTemplate, Checkpoint, Compute, Model, ModelConfig, ThreadPool, Tokenizer, WeightType,
+    ChatTemplate, Checkpoint, Compute, Model, ModelConfig, Precision, ThreadPool, Tokenizer,
     Weights,
 };
 use beamgen_hub::{Fetched, Hub, HubError, ModelId, Progress};
@@ -262,12 +262,12 @@ impl OpenedModel {
     /// Reads the weights and builds the model on a device.
     pub(crate) fn model(
         &self,
-        weight_type: WeightType,
+        precision: Precision,
         compute: &Compute,
         pool: &ThreadPool,
     ) -> Result<Model, Error> {
         let (config, weights) = (self.config.clone(), &self.weights);
-        Model::on(compute, config, weights, weight_type, pool).map_err(|error| self.blame(error))
+        Model::on(compute, config, weights, precision, pool).map_err(|error| self.blame(error))
     }
 
     /// Whether both models have the same shape and weights, so that one copy in memory serves both.

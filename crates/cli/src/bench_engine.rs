@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use beamgen::Config;
-use beamgen::models::WeightType;
+use beamgen::models::{ComputeType, WeightType};
 use beamgen::program::{DecodeBench, EngineBench, MachineRates, Measured};
 use serde_json::{Value, json};
 use sysinfo::System;
@@ -46,7 +46,10 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     let rates = ceilings.map_err(beamgen::Error::from)?;
     // Without the reset, the peak memory would include the buffers of the bandwidth measurement.
     forget_peak_rss();
-    let dtype = config.models.dtype;
+    let types = Types {
+        dtype: config.models.dtype,
+        compute: config.models.compute,
+    };
     let builder = download::attach(settings::builder(config)?)?;
     let mut bench = EngineBench::open(builder, longest, args.random)?;
     let rates = Ceilings {
@@ -80,7 +83,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
 
     let mut out = io::stdout().lock();
     if !args.json {
-        head(&mut out, args, &bench, dtype, &rates)?;
+        head(&mut out, args, &bench, types, &rates)?;
     }
     let mut table = Table::new(&[
         "prompt",
@@ -101,12 +104,12 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         let measured = bench.measure(point);
         let measured = measured.map_err(|error| Failure::Run(error.into()))?;
         most_kv = measured.kv_bytes.max(most_kv);
-        let row = row(&bench, dtype, point, &measured, &rates);
+        let row = row(&bench, types, point, &measured, &rates);
         if args.json {
             output::json_line(&mut out, &row)?;
             out.flush()?;
         } else {
-            table.row(cells(&row, dtype));
+            table.row(cells(&row, types));
         }
     }
     output::notes(bench.notes());
@@ -129,7 +132,7 @@ fn head(
     out: &mut dyn Write,
     args: &BenchEngineArgs,
     bench: &EngineBench,
-    dtype: WeightType,
+    types: Types,
     rates: &Ceilings,
 ) -> io::Result<()> {
     let work = if args.no_sample {
@@ -139,9 +142,11 @@ fn head(
     };
     writeln!(
         out,
-        "{} on {}, weights {dtype}, {}; {}; {work};\n{} per sequence, median of {}",
+        "{} on {}, weights {}, arithmetic {}, {}; {}; {work};\n{} per sequence, median of {}",
         printable::line(&bench.name),
         bench.device(),
+        types.dtype,
+        types.compute,
         size(bench.weight_bytes() as u64),
         counted(bench.threads(), "thread", "threads"),
         counted(args.new, "new token", "new tokens"),
@@ -149,8 +154,14 @@ fn head(
     )?;
     writeln!(
         out,
-        "this machine: reads {:.1} GB/s, copies {:.1} GB/s, {:.0} GFLOP/s of float32, {:.0} GOP/s of byte dot products\n",
-        rates.machine.read, rates.machine.copy, rates.machine.floats, rates.machine.bytes
+        "this machine: reads {:.1} GB/s, copies {:.1} GB/s, {:.0} GFLOP/s of float32, {:.0} of bfloat16, {:.0} GOP/s \
+         of bytes in blocks of 32 ({:.0} without scales)\n",
+        rates.machine.read,
+        rates.machine.copy,
+        rates.machine.floats,
+        rates.machine.pairs,
+        rates.machine.blocks,
+        rates.machine.bytes
     )?;
     match rates.card {
         Some(copy) => writeln!(
@@ -159,6 +170,13 @@ fn head(
         ),
         None => Ok(()),
     }
+}
+
+/// The number types of the measured model.
+#[derive(Clone, Copy)]
+struct Types {
+    dtype: WeightType,
+    compute: ComputeType,
 }
 
 /// Upper limits of the machine, with which measured rates are compared.
@@ -172,7 +190,7 @@ struct Ceilings {
 /// the same names.
 fn row(
     bench: &EngineBench,
-    dtype: WeightType,
+    types: Types,
     point: &DecodeBench,
     measured: &Measured,
     rates: &Ceilings,
@@ -184,7 +202,8 @@ fn row(
     json!({
         "tool": "beamgen",
         "model": bench.name,
-        "dtype": dtype,
+        "dtype": types.dtype,
+        "compute": types.compute,
         "prompt": point.prefix,
         "batch": point.batch,
         "new": point.new,
@@ -215,7 +234,9 @@ fn row(
         "read_gb_per_s": rounded(rates.machine.read),
         "copy_gb_per_s": rounded(rates.machine.copy),
         "fma_gflop_per_s": rounded(rates.machine.floats),
+        "bf16_gflop_per_s": rounded(rates.machine.pairs),
         "byte_dot_gop_per_s": rounded(rates.machine.bytes),
+        "block_dot_gop_per_s": rounded(rates.machine.blocks),
         "device": bench.device(),
         "device_copy_gb_per_s": rates.card.map(rounded),
         "weights_mib": rounded(mib(bench.weight_bytes())),
@@ -226,7 +247,7 @@ fn row(
 }
 
 /// Converts a [`row`] to cells of the printed table.
-fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
+fn cells(row: &Value, types: Types) -> Vec<String> {
     let number = |key: &str| row[key].as_f64().unwrap_or_default();
     let cell = |key: &str, ceiling: Option<f64>| match ceiling {
         Some(ceiling) => format!(
@@ -237,10 +258,16 @@ fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
         None => format!("{:.1}", number(key)),
     };
     // On a CUDA device only the copy rate was measured, so the peak of arithmetic is unknown.
-    let (reads, most) = match (row["device_copy_gb_per_s"].as_f64(), dtype) {
-        (Some(copy), _) => (copy, None),
-        (None, WeightType::Int8) => (number("read_gb_per_s"), Some(number("byte_dot_gop_per_s"))),
-        (None, _) => (number("read_gb_per_s"), Some(number("fma_gflop_per_s"))),
+    let (reads, most) = match row["device_copy_gb_per_s"].as_f64() {
+        Some(copy) => (copy, None),
+        None => {
+            let most = match (types.dtype, types.compute) {
+                (WeightType::Int8, _) => "block_dot_gop_per_s",
+                (_, ComputeType::Bf16) => "bf16_gflop_per_s",
+                _ => "fma_gflop_per_s",
+            };
+            (number("read_gb_per_s"), Some(number(most)))
+        }
     };
     let spread = |low, high| format!("{:.1} to {:.1}", number(low), number(high));
     vec![

@@ -1,6 +1,6 @@
 //! The activations of a pass on the processor.
 
-use beamgen_kernels::LinearScratch;
+use beamgen_kernels::{LinearScratch, WidestInputs};
 
 use crate::ModelConfig;
 
@@ -20,12 +20,12 @@ pub(crate) struct Buffers {
     pub(crate) gate_up: Vec<f32>,
     /// `silu(gate) * up` of the feed-forward block `[R, intermediate]`.
     pub(crate) gated: Vec<f32>,
-    /// Inputs of one int8 matrix at a time, quantised row by row.
+    /// Inputs of one matrix at a time, quantised or rounded row by row.
     pub(crate) scratch: LinearScratch,
 }
 
 impl Buffers {
-    pub(crate) fn new(c: &ModelConfig, int8_inputs: usize, rows: usize) -> Self {
+    pub(crate) fn new(c: &ModelConfig, widest: WidestInputs, rows: usize) -> Self {
         Self {
             residual: vec![0.0; rows * c.hidden_size],
             normed: vec![0.0; rows * c.hidden_size],
@@ -33,15 +33,14 @@ impl Buffers {
             attended: vec![0.0; rows * c.q_width()],
             gate_up: vec![0.0; rows * 2 * c.intermediate_size],
             gated: vec![0.0; rows * c.intermediate_size],
-            scratch: LinearScratch::new(rows, int8_inputs),
+            scratch: LinearScratch::new(rows, widest),
         }
     }
 
-    /// Returns the bytes of [`Buffers::new`] with the same arguments. An int8 matrix has at most
-    /// `int8_inputs` inputs.
-    pub(crate) fn bytes_for(c: &ModelConfig, int8_inputs: usize, rows: usize) -> usize {
+    /// Returns the bytes of [`Buffers::new`] with the same arguments.
+    pub(crate) fn bytes_for(c: &ModelConfig, widest: WidestInputs, rows: usize) -> usize {
         let row = 2 * c.hidden_size + c.qkv_width() + c.q_width() + 3 * c.intermediate_size;
-        let scratch = LinearScratch::bytes_for(rows, int8_inputs);
+        let scratch = LinearScratch::bytes_for(rows, widest);
         (4 * row).saturating_mul(rows).saturating_add(scratch)
     }
 

@@ -1,10 +1,10 @@
 //! Computes the memory that a model needs before any weight is packed.
 
-use beamgen_kernels::{KvShape, PackedLinear, RopeTable};
+use beamgen_kernels::{KvShape, PackedLinear, RopeTable, WidestInputs};
 
 use crate::buffers::Buffers;
 use crate::model::Parts;
-use crate::{Compute, EngineConfig, Error, ModelConfig, WeightType, Weights};
+use crate::{Compute, EngineConfig, Error, ModelConfig, Precision, Weights};
 
 /// The bytes of memory that a model and its engine need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Footprint {
 }
 
 impl ModelConfig {
-    /// Computes the memory of a decoder whose `weights` are packed as `weight_type` on `compute`.
+    /// Computes the memory of a decoder whose `weights` are packed with `precision` on `compute`.
     /// Checks the names and shapes of all tensors, but reads no weight.
     ///
     /// # Errors
@@ -32,23 +32,25 @@ impl ModelConfig {
     pub fn footprint(
         &self,
         weights: &Weights,
-        weight_type: WeightType,
+        precision: impl Into<Precision>,
         engine: &EngineConfig,
         compute: &Compute,
     ) -> Result<Footprint, Error> {
+        let precision = precision.into();
+        precision.check()?;
         let parts = Parts::new(self, weights);
         parts.check(weights)?;
         #[cfg(feature = "cuda")]
         if let Compute::Cuda(_) = compute {
-            return on_device(&parts, self, weights, weight_type, engine);
+            return on_device(&parts, self, weights, precision, engine);
         }
         debug_assert!(compute.is_cpu());
-        let (mut bytes, mut int8_inputs) = (self.norm_bytes(), 0);
+        let (mut bytes, mut widest) = (self.norm_bytes(), WidestInputs::default());
         for matrix in parts.matrices(weights) {
-            let format = matrix.format(weight_type, &matrix.views(weights)?);
-            // Only multiplication quantises activations, and an embedding is only looked up.
-            if format.is_blocks() && !matrix.only_looked_up {
-                int8_inputs = int8_inputs.max(matrix.inputs);
+            let format = matrix.format(precision, &matrix.views(weights)?);
+            // Only multiplication converts activations, and an embedding is only looked up.
+            if !matrix.only_looked_up {
+                widest.include(format, matrix.inputs);
             }
             let (inputs, outputs) = (matrix.inputs, matrix.outputs());
             bytes += PackedLinear::bytes_for(inputs, outputs, format, matrix.bias);
@@ -69,7 +71,7 @@ impl ModelConfig {
                 .format()
                 .page_bytes(page)
                 .div_ceil(page.page_size),
-            buffers: rope.saturating_add(Buffers::bytes_for(self, int8_inputs, engine.max_rows)),
+            buffers: rope.saturating_add(Buffers::bytes_for(self, widest, engine.max_rows)),
             first_rows: 0,
         })
     }
@@ -80,7 +82,7 @@ fn on_device(
     parts: &Parts<'_>,
     c: &ModelConfig,
     weights: &Weights,
-    weight_type: WeightType,
+    precision: Precision,
     engine: &EngineConfig,
 ) -> Result<Footprint, Error> {
     use beamgen_kernels::cuda::Number;
@@ -89,12 +91,12 @@ fn on_device(
     use crate::model::device::{check, number};
     use crate::runner::CudaRunner;
 
-    check(weight_type)?;
+    check(precision)?;
     CudaRunner::check(engine)?;
     // `matrices` ends with the last layer, whose number type `KvType::Auto` follows.
     let (mut bytes, mut last) = (c.norm_bytes(), Number::F32);
     for matrix in parts.matrices(weights) {
-        let number = number(matrix.format(weight_type, &matrix.views(weights)?));
+        let number = number(matrix.format(precision, &matrix.views(weights)?));
         let outputs = matrix.outputs();
         bytes +=
             number.bytes() * matrix.inputs * outputs + if matrix.bias { 4 * outputs } else { 0 };

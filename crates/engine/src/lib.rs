@@ -58,6 +58,7 @@ mod logits;
 mod model;
 mod names;
 mod pages;
+mod precision;
 
 pub mod rng;
 mod rows;
@@ -100,4 +101,5 @@ pub use sequences::SeqId;
 pub use size::{SizeError, parse_size};
 pub use tokenizer::{TextLimit, TokenPair, Tokenizer};
 pub use weight_type::WeightType;
+pub use precision::{ComputeType, Precision};
 pub use weights::{Tensor, Weights};

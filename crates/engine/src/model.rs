@@ -6,9 +6,9 @@ mod formats;
 mod load;
 mod parts;
 
-use beamgen_kernels::{PackedLinear, ThreadPool};
+use beamgen_kernels::{PackedLinear, ThreadPool, WidestInputs};
 
-use crate::{Checkpoint, Compute, Error, KvType, ModelConfig, WeightType, Weights};
+use crate::{Checkpoint, Compute, Error, KvType, ModelConfig, Precision, WeightType, Weights};
 #[cfg(feature = "cuda")]
 pub(crate) use device::CudaDecoder;
 use load::{Loader, OnCpu};
@@ -145,16 +145,16 @@ impl Model {
     }
 
     /// Loads a checkpoint (a directory, a GGUF file, or files in memory) on the processor, with
-    /// weights of `weight_type`. A temporary pool of threads packs them.
+    /// matrices of these number types. A temporary pool of threads packs them.
     ///
     /// # Errors
     /// [`Error`], which names the file, field or tensor that is missing, corrupt or unsupported.
     pub fn load_as(
         checkpoint: impl Into<Checkpoint>,
-        weight_type: WeightType,
+        precision: impl Into<Precision>,
     ) -> Result<Self, Error> {
         let (config, weights) = ModelConfig::load_with_weights(checkpoint)?;
-        Self::from_weights(config, &weights, weight_type)
+        Self::from_weights(config, &weights, precision)
     }
 
     /// Packs weights like [`Model::with_pool`], on a temporary pool of threads.
@@ -164,9 +164,9 @@ impl Model {
     pub fn from_weights(
         config: ModelConfig,
         weights: &Weights,
-        weight_type: WeightType,
+        precision: impl Into<Precision>,
     ) -> Result<Self, Error> {
-        Self::with_pool(config, weights, weight_type, &ThreadPool::new(0))
+        Self::with_pool(config, weights, precision, &ThreadPool::new(0))
     }
 
     /// Packs the decoder's tensors in `weights` for the processor, on the threads of `pool`. Other
@@ -177,32 +177,35 @@ impl Model {
     pub fn with_pool(
         config: ModelConfig,
         weights: &Weights,
-        weight_type: WeightType,
+        precision: impl Into<Precision>,
         pool: &ThreadPool,
     ) -> Result<Self, Error> {
-        Self::on(&Compute::Cpu, config, weights, weight_type, pool)
+        Self::on(&Compute::Cpu, config, weights, precision, pool)
     }
 
     /// Packs the decoder's tensors in `weights` for the device `compute`. Tensors that do not
     /// belong to the decoder are ignored.
     ///
     /// # Errors
-    /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::WeightRange`],
+    /// [`Error::Setting`] for types that contradict each other, [`Error::MissingTensor`],
+    /// [`Error::Shape`], [`Error::Dtype`], [`Error::WeightRange`],
     /// [`Error::UnexpectedTensor`] for decoder weights that `config` does not mention, or
     /// [`Error::Device`] if the weights do not fit in the device's memory.
     pub fn on(
         compute: &Compute,
         config: ModelConfig,
         weights: &Weights,
-        weight_type: WeightType,
+        precision: impl Into<Precision>,
         pool: &ThreadPool,
     ) -> Result<Self, Error> {
+        let precision = precision.into();
+        precision.check()?;
         let parts = Parts::new(&config, weights);
         parts.check(weights)?;
         let loader = Loader {
             weights,
             parts: &parts,
-            weight_type,
+            precision,
         };
         let packed = match compute {
             Compute::Cpu => pool
@@ -349,15 +352,13 @@ impl CpuDecoder {
         }
     }
 
-    /// The most inputs of a matrix that quantises its inputs; 0 if no matrix does.
-    pub(crate) fn int8_inputs(&self) -> usize {
-        let matrices = self.layers.iter().flat_map(Layer::matrices);
-        matrices
-            .chain(self.head())
-            .filter(|m| m.format().is_blocks())
-            .map(PackedLinear::inputs)
-            .max()
-            .unwrap_or(0)
+    /// The most inputs of the matrices that convert their inputs.
+    pub(crate) fn widest_inputs(&self) -> WidestInputs {
+        let mut widest = WidestInputs::default();
+        for matrix in self.layers.iter().flat_map(Layer::matrices).chain(self.head()) {
+            widest.include(matrix.format(), matrix.inputs());
+        }
+        widest
     }
 }
 

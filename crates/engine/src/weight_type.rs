@@ -5,8 +5,9 @@ use strum::{Display, EnumString, VariantNames};
 
 use crate::UnknownName;
 
-/// The number type of a model's weights in memory. The arithmetic is float32, except with `Int8`.
-/// Norms and biases are always float32.
+/// The number type of a model's weights in memory. The arithmetic is float32, unless
+/// [`ComputeType`](crate::ComputeType) says otherwise, and except with `Int8`. Norms and biases are
+/// always float32.
 #[derive(Serialize, Deserialize, Display, EnumString, VariantNames)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use beamgen_kernels::{
     AttentionRow, AttentionShape, CeilingMemory, Ceilings, Cpu, Epilogue, KvFormat, KvPages,
-    KvShape, KvSlot, LinearScratch, PackedLinear, Parallel, RopeTable, WeightFormat, attention,
+    KvShape, KvSlot, LinearScratch, PackedLinear, Parallel, RopeTable, WeightFormat, WidestInputs, attention,
     exp_weights, kv_store, log_sum_exp, maxima, maxima_len, rmsnorm, rope, silu_mul,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -66,7 +66,12 @@ fn ceilings(c: &mut Criterion) {
 
 fn linear(c: &mut Criterion) {
     let weights = noise(HIDDEN * INTERMEDIATE);
-    for format in [WeightFormat::F32, WeightFormat::Bf16, WeightFormat::Int8] {
+    for format in [
+        WeightFormat::F32,
+        WeightFormat::Bf16,
+        WeightFormat::Bf16Pairs,
+        WeightFormat::Int8,
+    ] {
         let layer = PackedLinear::from_rows(&weights, HIDDEN, INTERMEDIATE, format);
         forward(c, &layer);
     }
@@ -92,7 +97,7 @@ fn forward(c: &mut Criterion, layer: &PackedLinear) {
     for rows in [1, 4, 16, ROWS] {
         let x = noise(rows * inputs);
         let mut y = vec![0.0; rows * outputs];
-        let mut scratch = LinearScratch::new(rows, inputs);
+        let mut scratch = LinearScratch::new(rows, WidestInputs::of(layer));
         let flops = Throughput::Elements((2 * rows * inputs * outputs) as u64);
         let name = format!("{inputs}x{outputs} {:?} rows={rows}", layer.format());
         bench(c, "linear", &name, flops, || {

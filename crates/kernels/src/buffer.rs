@@ -20,6 +20,8 @@ unsafe impl Number for f32 {}
 // SAFETY: every bit pattern is a valid integer.
 unsafe impl Number for u16 {}
 // SAFETY: every bit pattern is a valid integer.
+unsafe impl Number for u32 {}
+// SAFETY: every bit pattern is a valid integer.
 unsafe impl Number for u8 {}
 
 /// The bytes of a huge page. Every pass reads all weights and the cache from end to end. With pages

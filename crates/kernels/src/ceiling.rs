@@ -41,9 +41,33 @@ impl Ceilings {
         isa.run(Floats(self.turns));
     }
 
+    /// The number of operations in [`run_pairs`](Self::run_pairs); a multiply-add counts as two.
+    #[must_use]
+    pub fn pairs(self) -> f64 {
+        2.0 * self.floats()
+    }
+
+    /// The number of operations on bytes in [`run_blocks`](Self::run_blocks); a multiply-add counts
+    /// as two, and the operations on the scales of blocks are not counted.
+    #[must_use]
+    pub fn blocks(self) -> f64 {
+        8.0 * self.bytes()
+    }
+
+    /// Runs dot products of pairs of bfloat16, with AVX512-BF16 if the tier has it.
+    pub fn run_pairs(self, isa: Isa) {
+        isa.run_bf16(PairDots(self.turns));
+    }
+
     /// Runs dot products of bytes, with VNNI if the tier has it. AMX's tiles can be faster.
     pub fn run_bytes(self, isa: Isa) {
         isa.run_int8(Bytes(self.turns));
+    }
+
+    /// Runs dot products of blocks of 32 bytes, as layers in int8 need them: the sum of each block
+    /// is converted to float32, and multiplied by the scales of both operands.
+    pub fn run_blocks(self, isa: Isa) {
+        isa.run_int8(BlockDots(self.turns));
     }
 }
 
@@ -75,6 +99,79 @@ fn floats<S: Simd, const N: usize>(s: S, turns: usize) {
     }
     for sum in sums {
         black_box(s.to_array(sum));
+    }
+}
+
+struct PairDots(usize);
+
+impl Task for PairDots {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        if S::WIDE {
+            pairs::<S, SUMS>(s, self.0);
+        } else {
+            pairs::<S, { SUMS / 3 }>(s, 3 * self.0);
+        }
+    }
+}
+
+#[inline(always)]
+fn pairs<S: Simd, const N: usize>(s: S, turns: usize) {
+    // Two bfloat16 of about 0.999.
+    let x = s.splat_pair(black_box(0x3f7f_3f7f));
+    let mut sums = [s.splat(black_box(1.0)); N];
+    for _ in 0..turns {
+        for sum in &mut sums {
+            *sum = s.dot_pairs(x, x, *sum);
+        }
+    }
+    for sum in sums {
+        black_box(s.to_array(sum));
+    }
+}
+
+struct BlockDots(usize);
+
+impl Int8Task for BlockDots {
+    #[inline(always)]
+    fn run<I: Int8>(self, i: I) {
+        if I::Floats::WIDE {
+            blocks::<I, SUMS>(i, self.0);
+        } else {
+            blocks::<I, { SUMS / 3 }>(i, 3 * self.0);
+        }
+    }
+}
+
+/// Multiplies blocks of `N` rows by those of 16 outputs. Weights, inputs and scales are read from
+/// the first-level cache.
+#[inline(always)]
+fn blocks<I: Int8, const N: usize>(i: I, turns: usize) {
+    let f = i.floats();
+    let weights = black_box([[1u8; 4 * LANES]; LINES]);
+    let inputs = black_box([[0x0100_0001i32; N]; LINES]);
+    let scales = black_box([[0.5f32; LANES]; LINES]);
+    let mut sums = [f.splat(black_box(0.0)); N];
+    for turn in 0..turns {
+        let mut dots = [i.start(0); N];
+        for step in 0..8 {
+            let line = (8 * turn + step) % LINES;
+            // SAFETY: 64 bytes.
+            let weights = unsafe { i.load_bytes(weights[line].as_ptr()) };
+            for (dot, x) in dots.iter_mut().zip(inputs[line]) {
+                *dot = i.dot(*dot, weights, x);
+            }
+        }
+        // SAFETY: 16 floats.
+        let scale = unsafe { f.load(scales[turn % LINES].as_ptr()) };
+        for (n, (sum, dot)) in sums.iter_mut().zip(dots).enumerate() {
+            let scale = f.mul(scale, f.splat(scales[turn % LINES][n]));
+            *sum = f.fma(scale, i.to_floats(dot), *sum);
+        }
+    }
+    for sum in sums {
+        black_box(f.to_array(sum));
     }
 }
 
@@ -208,12 +305,16 @@ pub struct MachineRates {
     pub copy: f64,
     /// Float32 operations; a multiply-add is two.
     pub floats: f64,
+    /// Operations of dot products of bfloat16 ([`Ceilings::run_pairs`]); a multiply-add is two.
+    pub pairs: f64,
     /// Operations of byte dot products ([`Ceilings::run_bytes`]); a multiply-add is two.
     pub bytes: f64,
+    /// Operations of byte dot products in blocks of 32 with scales ([`Ceilings::run_blocks`]).
+    pub blocks: f64,
 }
 
 impl MachineRates {
-    /// Measures each rate as the best of nine windows of 15 ms, which takes about half a second in
+    /// Measures each rate as the best of nine windows of 15 ms, which takes less than a second in
     /// total. The rates of memory use two arrays of `memory` bytes.
     ///
     /// # Errors
@@ -227,7 +328,7 @@ impl MachineRates {
             let all = |run: fn(Ceilings, Isa)| {
                 parallel.for_each(threads, u64::MAX, |_| run(loops, isa));
             };
-            let mut rates = [const { Vec::new() }; 4];
+            let mut rates = [const { Vec::new() }; 6];
             // The loops take turns, so that a short disturbance does not hit all windows of one
             // loop.
             for _ in 0..9 {
@@ -235,15 +336,19 @@ impl MachineRates {
                 rates[1].push(rate(2.0 * stretch, || memory.run_copy(parallel)));
                 let operations = threads as f64 * loops.floats();
                 rates[2].push(rate(operations, || all(Ceilings::run_floats)));
-                rates[3].push(rate(4.0 * operations, || all(Ceilings::run_bytes)));
+                rates[3].push(rate(2.0 * operations, || all(Ceilings::run_pairs)));
+                rates[4].push(rate(4.0 * operations, || all(Ceilings::run_bytes)));
+                rates[5].push(rate(32.0 * operations, || all(Ceilings::run_blocks)));
             }
-            let [read, copy, floats, bytes] =
+            let [read, copy, floats, pairs, bytes, blocks] =
                 rates.map(|windows| windows.into_iter().fold(0.0, f64::max));
             Ok(Self {
                 read,
                 copy,
                 floats,
+                pairs,
                 bytes,
+                blocks,
             })
         })
     }
@@ -269,7 +374,7 @@ mod tests {
     fn rates_are_measured_and_the_copy_is_one() {
         let pool = ThreadPool::new(2);
         let rates = MachineRates::measure(&pool, Isa::detect(), 1 << 20).unwrap();
-        for rate in [rates.read, rates.copy, rates.floats, rates.bytes] {
+        for rate in [rates.read, rates.copy, rates.floats, rates.pairs, rates.bytes, rates.blocks] {
             assert!(rate.is_finite() && rate > 0.0, "{rates:?}");
         }
         let mut memory = CeilingMemory::new(1000).unwrap();

@@ -32,6 +32,9 @@ pub struct Isa {
     /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI,
     /// aarch64's `dotprod`). It makes int8 layers faster, with the same results.
     vnni: bool,
+    /// Whether the tier has the dot product of two bfloat16 (AVX512-BF16). It makes layers of
+    /// [`WeightFormat::Bf16Pairs`](crate::WeightFormat) faster, with the same results.
+    bf16: bool,
 }
 
 impl Isa {
@@ -82,7 +85,12 @@ impl Isa {
             IsaLevel::Portable => std::arch::is_aarch64_feature_detected!("dotprod"),
             _ => false,
         };
-        present.then_some(Self { level, vnni })
+        let bf16 = match level {
+            #[cfg(target_arch = "x86_64")]
+            IsaLevel::Amx | IsaLevel::Avx512 => is_x86_feature_detected!("avx512bf16"),
+            _ => false,
+        };
+        present.then_some(Self { level, vnni, bf16 })
     }
 
     /// Pretends that the machine lacks VNNI, so that tests cover the other instructions.
@@ -92,7 +100,20 @@ impl Isa {
             IsaLevel::Amx => IsaLevel::Avx512,
             other => other,
         };
-        Self { level, vnni: false }
+        Self {
+            level,
+            vnni: false,
+            ..self
+        }
+    }
+
+    /// Pretends that the machine lacks AVX512-BF16, so that tests cover the other instructions.
+    #[cfg(test)]
+    pub(crate) fn without_bf16(self) -> Self {
+        Self {
+            bf16: false,
+            ..self
+        }
     }
 
     /// Whether AMX's tiles may be used.
@@ -132,6 +153,17 @@ impl Isa {
             IsaLevel::Avx2 => unsafe { run_avx2(task) },
             _ => run_portable(task),
         }
+    }
+
+    /// Runs `task` as [`run`](Self::run) does, with the dot products of bfloat16 if there are any.
+    #[inline]
+    pub(crate) fn run_bf16<T: Task>(self, task: T) -> T::Output {
+        #[cfg(target_arch = "x86_64")]
+        if self.bf16 {
+            // SAFETY: `bf16` says that `Isa::new` found the features.
+            return unsafe { run_avx512_bf16(task) };
+        }
+        self.run(task)
     }
 
     /// The most rows of a register block of int8 layers. More would not fit in the registers.
@@ -186,6 +218,13 @@ pub(crate) fn run_portable<T: Task>(task: T) -> T::Output {
 #[inline(never)]
 pub(crate) fn run_avx512<T: Task>(task: T) -> T::Output {
     task.run(Avx512::new())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16")]
+#[inline(never)]
+pub(crate) fn run_avx512_bf16<T: Task>(task: T) -> T::Output {
+    task.run(Avx512::with_bf16())
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -48,7 +48,8 @@ pub use cpu::Cpu;
 pub use isa::{Isa, IsaLevel};
 pub use kv::{KvFormat, KvPages, KvShape, KvSlot, kv_store};
 pub use linear::{
-    Epilogue, LinearScratch, PackedLinear, Q8Block, WeightFormat, linear_reference, scale_min,
+    Epilogue, LinearScratch, PackedLinear, Q8Block, WeightFormat, WidestInputs, linear_reference,
+    scale_min,
 };
 pub use mapped::MappedFile;
 pub use nucleus::{Nucleus, indices_at_least, nucleus, sums_at_least};

@@ -7,6 +7,7 @@ mod format;
 mod int8;
 mod int8_tile;
 mod out;
+mod scratch;
 mod tile;
 
 use crate::Cpu;
@@ -14,9 +15,12 @@ use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
 pub use blocks::scale_min;
 pub use format::WeightFormat;
-use format::{Bf16, F16, F32, Panels, Stored, unpack, with_blocks};
-pub use int8::{LinearScratch, Q8Block};
+use format::{
+    Bf16, F16, F32, Pairs, Panels, Product, RoundPairs, Stored, round_pairs, unpack, unpack_pairs, with_blocks,
+};
+pub use int8::Q8Block;
 use out::Out;
+pub use scratch::{LinearScratch, WidestInputs};
 use tile::Tile;
 
 /// Outputs of a panel: two AVX-512 registers.
@@ -65,6 +69,7 @@ impl PackedLinear {
             WeightFormat::F32 => Panels::F32(pack::<F32>(parallel, inputs, outputs, row)),
             WeightFormat::Bf16 => Panels::Bf16(pack::<Bf16>(parallel, inputs, outputs, row)),
             WeightFormat::F16 => Panels::F16(pack::<F16>(parallel, inputs, outputs, row)),
+            WeightFormat::Bf16Pairs => Panels::Pairs(pack_pairs(parallel, inputs, outputs, row)),
             WeightFormat::Int8 => {
                 return Self::pack_blocks(parallel, inputs, outputs, format, |n, bytes| {
                     let mut weights = vec![0.0; inputs];
@@ -155,6 +160,7 @@ impl PackedLinear {
             Panels::F32(_) => WeightFormat::F32,
             Panels::Bf16(_) => WeightFormat::Bf16,
             Panels::F16(_) => WeightFormat::F16,
+            Panels::Pairs(_) => WeightFormat::Bf16Pairs,
             Panels::Blocks(format, _) => format,
         }
     }
@@ -166,6 +172,7 @@ impl PackedLinear {
         let weights = match format {
             WeightFormat::F32 => 4 * padded * inputs,
             WeightFormat::Bf16 | WeightFormat::F16 => 2 * padded * inputs,
+            WeightFormat::Bf16Pairs => 4 * padded * inputs.div_ceil(2),
             blocks => with_blocks!(blocks, F => int8::bytes_for::<F>(inputs, outputs), 0),
         };
         weights + if bias { 4 * padded } else { 0 }
@@ -177,6 +184,7 @@ impl PackedLinear {
         let weights = match &self.panels {
             Panels::F32(words) => size_of_val::<[f32]>(words),
             Panels::Bf16(words) | Panels::F16(words) => size_of_val::<[u16]>(words),
+            Panels::Pairs(words) => size_of_val::<[u32]>(words),
             Panels::Blocks(_, bytes) => bytes.len(),
         };
         weights + 4 * self.bias.as_ref().map_or(0, |b| b.len())
@@ -192,14 +200,15 @@ impl PackedLinear {
             Panels::F32(words) => unpack::<F32>(words, self.inputs, n, row),
             Panels::Bf16(words) => unpack::<Bf16>(words, self.inputs, n, row),
             Panels::F16(words) => unpack::<F16>(words, self.inputs, n, row),
+            Panels::Pairs(words) => unpack_pairs(words, self.inputs, n, row),
             Panels::Blocks(format, bytes) => {
                 with_blocks!(*format, F => blocks::unpack::<F>(bytes, self.inputs, n, row), ());
             }
         }
     }
 
-    /// Computes `y: [M, outputs]` from `x: [M, inputs]`, both row-major without gaps. Only layers
-    /// in blocks use `scratch`, for their quantised inputs.
+    /// Computes `y: [M, outputs]` from `x: [M, inputs]`, both row-major without gaps. Layers in
+    /// blocks and in pairs use `scratch`, for their converted inputs.
     ///
     /// # Panics
     /// If the lengths disagree.
@@ -227,9 +236,17 @@ impl PackedLinear {
             epilogue,
         };
         match &self.panels {
-            Panels::F32(words) => self.run::<F32>(words, cpu, x, out),
-            Panels::Bf16(words) => self.run::<Bf16>(words, cpu, x, out),
-            Panels::F16(words) => self.run::<F16>(words, cpu, x, out),
+            Panels::F32(words) => self.run::<F32>(words, self.inputs, cpu, x, out),
+            Panels::Bf16(words) => self.run::<Bf16>(words, self.inputs, cpu, x, out),
+            Panels::F16(words) => self.run::<F16>(words, self.inputs, cpu, x, out),
+            Panels::Pairs(words) => {
+                let steps = self.inputs.div_ceil(2);
+                let pairs = scratch.pairs(rows * steps);
+                if self.inputs > 0 {
+                    self.round(cpu, x, pairs);
+                }
+                self.run::<Pairs>(words, steps, cpu, pairs, out);
+            }
             Panels::Blocks(format, bytes) => {
                 let inputs = self.inputs;
                 with_blocks!(*format, F => int8::forward::<F>(inputs, bytes, cpu, scratch, x, out), ());
@@ -237,7 +254,24 @@ impl PackedLinear {
         }
     }
 
-    fn run<W: Stored>(&self, words: &[W::Word], cpu: Cpu, x: &[f32], out: Out<'_>) {
+    /// Rounds all rows of inputs to pairs of bfloat16.
+    fn round(&self, cpu: Cpu, x: &[f32], pairs: &mut [u32]) {
+        let (inputs, width) = (self.inputs, self.inputs.div_ceil(2));
+        // Rounding takes about two operations per value.
+        let work = 2 * x.len() as u64;
+        let rows = (x.len() / inputs).div_ceil(cpu.parallel.tasks_for(work));
+        cpu.parallel.for_pieces(pairs, rows * width, work, |i, pairs| {
+            let x = &x[i * rows * inputs..][..pairs.len() / width * inputs];
+            cpu.isa.run(RoundPairs { inputs, x, pairs });
+        });
+    }
+
+    /// `inputs` are the words of an input row.
+    fn run<W: Product>(&self, words: &[W::Word], inputs: usize, cpu: Cpu, x: &[W::Input], out: Out<'_>)
+    where
+        W::Word: Sync,
+        W::Input: Sync,
+    {
         let rows = out.rows;
         let panels = self.outputs.div_ceil(PANEL);
         let work = 2 * (rows * self.inputs * self.outputs) as u64;
@@ -247,8 +281,8 @@ impl PackedLinear {
         cpu.parallel
             .for_each(row_tasks * panel_tasks, work, |task| {
                 let (r, p) = (task / panel_tasks, task % panel_tasks);
-                cpu.isa.run(Tile::<W> {
-                    inputs: self.inputs,
+                W::run(cpu.isa, Tile::<W> {
+                    inputs,
                     weights: words,
                     x,
                     // Tasks have different rows or different panels.
@@ -279,6 +313,28 @@ fn pack<W: Stored>(
             row(p * PANEL + n, &mut buffer);
             for (w, words) in buffer.iter().zip(panel.chunks_exact_mut(PANEL)) {
                 words[W::place(n)] = W::narrow(*w);
+            }
+        }
+    });
+    panels
+}
+
+fn pack_pairs(
+    parallel: Parallel<'_>,
+    inputs: usize,
+    outputs: usize,
+    row: impl Fn(usize, &mut [f32]) + Sync,
+) -> AlignedBuf<u32> {
+    let steps = inputs.div_ceil(2);
+    let mut panels = AlignedBuf::zeroed(outputs.div_ceil(PANEL) * PANEL * steps);
+    let work = packing_work(inputs, outputs);
+    parallel.for_pieces(&mut panels, (PANEL * steps).max(1), work, |p, panel| {
+        let (mut values, mut pairs) = (vec![0.0; inputs], vec![0; steps]);
+        for n in 0..PANEL.min(outputs - p * PANEL) {
+            row(p * PANEL + n, &mut values);
+            round_pairs(&values, &mut pairs);
+            for (pair, words) in pairs.iter().zip(panel.chunks_exact_mut(PANEL)) {
+                words[n] = *pair;
             }
         }
     });

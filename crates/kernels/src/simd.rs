@@ -48,6 +48,8 @@ pub(crate) trait Simd: Copy {
     type V: Copy;
     /// Sixteen float64, for sums.
     type D: Copy;
+    /// Sixteen pairs of bfloat16.
+    type Pairs: Copy;
     /// Whether the register file holds about thirty `V`s (AVX-512) or about seven (AVX2).
     const WIDE: bool;
 
@@ -63,6 +65,17 @@ pub(crate) trait Simd: Copy {
     /// # Safety
     /// `p` must be valid for reading 32 words.
     unsafe fn load_bf16(self, p: *const u16, odd: bool) -> Self::V;
+    /// Sixteen pairs of bfloat16; the lower half of a word is the first of a pair.
+    /// # Safety
+    /// `p` must be valid for reading 16 words.
+    unsafe fn load_pairs(self, p: *const u32) -> Self::Pairs;
+    /// A pair in all lanes.
+    fn splat_pair(self, pair: u32) -> Self::Pairs;
+    /// The dot product of two pairs, added to `sum`: `a.0 * b.0 + (a.1 * b.1 + sum)` with two
+    /// roundings, in the order of VDPBF16PS. That instruction takes subnormal numbers for 0, so
+    /// operands are 0 or at least [`TINY`](crate::kv::TINY) in magnitude, which makes all sums
+    /// equal on every tier with fused multiply-add.
+    fn dot_pairs(self, a: Self::Pairs, b: Self::Pairs, sum: Self::V) -> Self::V;
     /// Sixteen float16. Widening is exact.
     /// # Safety
     /// `p` must be valid for reading 16 words.

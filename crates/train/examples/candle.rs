@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use beamgen_kernels::{
     Ceilings, Cpu, Epilogue, Isa, IsaLevel, LinearScratch, PackedLinear, ThreadPool, WeightFormat,
+    WidestInputs,
 };
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{Device, Module, Result, Tensor};
@@ -90,7 +91,7 @@ fn table(pool: &ThreadPool, isa: Isa, inputs: usize, outputs: usize) -> Result<(
         let values = noise(rows * inputs);
         let x = Tensor::from_vec(values.clone(), (rows, inputs), &Device::Cpu)?;
         let mut y = vec![0.0; rows * outputs];
-        let mut scratch = LinearScratch::new(rows, inputs);
+        let mut scratch = LinearScratch::new(rows, WidestInputs::of(&ours[1]));
         let flops = (2 * rows * inputs * outputs) as f64;
         let mut rates = [const { Vec::new() }; 6];
         for _ in 0..TURNS {

@@ -86,7 +86,7 @@ impl Prepared {
         pool: &ThreadPool,
     ) -> Result<(LmGenerator, Arc<Model>), Error> {
         let config = &self.config;
-        let model = opened.model(config.models.dtype, &self.memory.compute, pool)?;
+        let model = opened.model(config.models.precision(), &self.memory.compute, pool)?;
         let model = Arc::new(model);
         let engine = engine_config(&self.memory.plan, config, "generator");
         let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone());

@@ -1,6 +1,6 @@
 //! Chooses the device that runs the models, and plans its memory.
 
-use beamgen_engine::{Compute, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
+use beamgen_engine::{Compute, ComputeType, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
 use beamgen_prm::{HeadSpec, RewardModel};
 
 use super::judges::PreparedJudge;
@@ -73,7 +73,9 @@ pub(super) fn plan_memory(
     let bundled = opened.models().all(|model| model.bundled);
     let choice = device_choice(config, bundled);
     let (compute, plan) = on_device(choice, notes, |compute| plan(config, compute, opened))?;
-    if config.models.dtype == WeightType::Auto {
+    // Weights in bfloat16 already take half of what the notes below are about.
+    let arithmetic = config.models.compute;
+    if config.models.dtype == WeightType::Auto && arithmetic != ComputeType::Bf16 {
         for model in opened.models() {
             if compute.is_cpu() {
                 notes.extend(unpacked(model, config, &compute)?);
@@ -210,7 +212,7 @@ pub(crate) fn memory(
     compute: &Compute,
     returned: Returned,
 ) -> Result<ModelMemory, beamgen_engine::Error> {
-    let footprint = model.footprint(weights, config.models.dtype, &config.engine, compute)?;
+    let footprint = model.footprint(weights, config.models.precision(), &config.engine, compute)?;
     // On the CPU, results of calls belong to the memory that the plan leaves free
     // (`memory::SPARE`).
     let rows = if compute.is_cpu() {
@@ -222,7 +224,7 @@ pub(crate) fn memory(
     Ok(ModelMemory {
         role: role.to_owned(),
         name: String::new(),
-        kept_as: kept_as(weights, config.models.dtype),
+        kept_as: kept_as(weights, config.models.precision()),
         weights: footprint.weights as u64,
         buffers: (footprint.buffers + rows) as u64,
         kv: 0,

@@ -154,7 +154,7 @@ impl RewardModels {
             let checkpoint = model.checkpoint.clone();
             let model = match generator.filter(|_| shares) {
                 Some(generator) => Arc::clone(generator),
-                None => Arc::new(model.model(config.models.dtype, compute, &pool)?),
+                None => Arc::new(model.model(config.models.precision(), compute, &pool)?),
             };
             Ok(Body {
                 checkpoint,

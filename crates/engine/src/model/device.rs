@@ -12,7 +12,7 @@ use half::{bf16, f16};
 
 use super::Decoder;
 use super::load::{Loader, Pack, Source};
-use crate::{Error, ModelConfig, WeightType};
+use crate::{ComputeType, Error, ModelConfig, Precision, WeightType};
 
 /// The number of values that the host converts at a time; 8 to 16 MiB, depending on the type.
 const STAGED: usize = 1 << 22;
@@ -98,20 +98,25 @@ impl DeviceLinear {
 /// The number type for weights of `format` on a device. Quantised blocks become float32.
 pub(crate) fn number(format: WeightFormat) -> Number {
     match format {
-        WeightFormat::Bf16 => Number::Bf16,
+        WeightFormat::Bf16 | WeightFormat::Bf16Pairs => Number::Bf16,
         WeightFormat::F16 => Number::F16,
         _ => Number::F32,
     }
 }
 
-/// Refuses int8 weights, which only the processor computes with.
-pub(crate) fn check(weight_type: WeightType) -> Result<(), Error> {
-    if weight_type != WeightType::Int8 {
-        return Ok(());
+/// Refuses what only the processor computes with: int8 weights, and float32 products of weights in
+/// half precision.
+pub(crate) fn check(precision: Precision) -> Result<(), Error> {
+    if precision.weights == WeightType::Int8 {
+        let reason = "int8 runs on the CPU only: use device cpu, or auto, bf16, f16 or f32 on a CUDA \
+                      device";
+        return Err(Error::setting("dtype", reason));
     }
-    let reason = "int8 runs on the CPU only: use device cpu, or auto, bf16, f16 or f32 on a CUDA \
-                  device";
-    Err(Error::setting("dtype", reason))
+    if precision.compute == ComputeType::F32 && precision.weights != WeightType::F32 {
+        let reason = "a CUDA device computes in the weights' type: use compute auto, or dtype f32";
+        return Err(Error::setting("compute", reason));
+    }
+    precision.check()
 }
 
 pub(super) fn load(
@@ -120,7 +125,7 @@ pub(super) fn load(
     device: &Device,
     pool: &ThreadPool,
 ) -> Result<CudaDecoder, Error> {
-    check(loader.weight_type)?;
+    check(loader.precision)?;
     check_process()?;
     let threads = pool.threads();
     let decoder = loader.decoder(config, &OnDevice { device, threads })?;

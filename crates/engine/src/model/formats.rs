@@ -2,8 +2,20 @@
 
 use beamgen_kernels::WeightFormat;
 
-use crate::WeightType;
+use crate::{ComputeType, Precision, WeightType};
 use crate::weights::View;
+
+impl Precision {
+    /// The format of a matrix that multiplies, with `inputs` columns. Its rows come from the
+    /// tensors in `views`.
+    pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
+        let format = self.weights.format(inputs, views);
+        match self.compute {
+            ComputeType::Bf16 if !format.is_blocks() => WeightFormat::Bf16Pairs,
+            _ => format,
+        }
+    }
+}
 
 impl WeightType {
     /// The format of a matrix whose rows are only looked up. Quantised blocks are kept, because a
@@ -15,8 +27,8 @@ impl WeightType {
         }
     }
 
-    /// The format of a matrix with `inputs` columns. Its rows come from the tensors in `views`.
-    pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
+    /// The format in which a matrix with `inputs` columns is stored.
+    fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
         match self {
             Self::Int8 if inputs.is_multiple_of(32) => kept(views).unwrap_or(WeightFormat::Int8),
             Self::F32 => WeightFormat::F32,

@@ -7,13 +7,13 @@ use beamgen_kernels::{PackedLinear, Parallel, WeightFormat};
 use super::parts::{Matrix, Parts};
 use super::{Decoder, Head, Layer};
 use crate::weights::View;
-use crate::{Error, ModelConfig, WeightType, Weights};
+use crate::{Error, ModelConfig, Precision, WeightType, Weights};
 
 /// Reads the tensors of a decoder and passes them to a [`Pack`].
 pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) parts: &'a Parts<'a>,
-    pub(super) weight_type: WeightType,
+    pub(super) precision: Precision,
 }
 
 /// Packs matrices and vectors for one kind of device. A device reads weights in its own layout.
@@ -31,7 +31,7 @@ pub(super) trait Pack {
 pub(super) struct Source<'a> {
     matrix: &'a Matrix,
     views: Vec<View<'a>>,
-    pub(super) weight_type: WeightType,
+    precision: Precision,
     pub(super) format: WeightFormat,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
@@ -57,7 +57,11 @@ impl Source<'_> {
         let (i, n) = self.locate(n);
         self.views[i].widen(n * self.inputs, row);
         // A tensor that is stored in `format` cannot overflow it.
-        if self.views[i].format() != format && overflows(format, row) {
+        let stored = match (self.views[i].format(), format) {
+            (WeightFormat::Bf16, WeightFormat::Bf16Pairs) => true,
+            (stored, format) => stored == format,
+        };
+        if !stored && overflows(format, row) {
             self.out_of_range.fetch_min(i, Ordering::Relaxed);
         }
     }
@@ -78,7 +82,10 @@ impl Source<'_> {
         {
             Some((name, _)) => Err(Error::WeightRange {
                 name: format!("{name}.weight"),
-                weight_type: self.weight_type,
+                weight_type: match self.format {
+                    WeightFormat::Bf16Pairs => WeightType::Bf16,
+                    _ => self.precision.weights,
+                },
             }),
             None => Ok(()),
         }
@@ -157,10 +164,10 @@ impl Loader<'_> {
         }
         let views = matrix.views(self.weights)?;
         let source = Source {
-            format: matrix.format(self.weight_type, &views),
+            format: matrix.format(self.precision, &views),
             views,
             matrix,
-            weight_type: self.weight_type,
+            precision: self.precision,
             inputs: matrix.inputs,
             outputs: matrix.outputs(),
             out_of_range: AtomicUsize::new(usize::MAX),

@@ -6,7 +6,7 @@ use beamgen_kernels::WeightFormat;
 
 use super::Head;
 use crate::weights::View;
-use crate::{Error, ModelConfig, WeightType, Weights};
+use crate::{Error, ModelConfig, Precision, Weights};
 
 pub(crate) const HEAD: &str = "lm_head.weight";
 
@@ -41,11 +41,11 @@ impl Matrix {
     }
 
     /// The format in which the matrix is packed. `views` are the matrix's tensors.
-    pub(crate) fn format(&self, weight_type: WeightType, views: &[View<'_>]) -> WeightFormat {
+    pub(crate) fn format(&self, precision: Precision, views: &[View<'_>]) -> WeightFormat {
         if self.only_looked_up {
-            weight_type.format_of_lookups(views)
+            precision.weights.format_of_lookups(views)
         } else {
-            weight_type.format(self.inputs, views)
+            precision.format(self.inputs, views)
         }
     }
 

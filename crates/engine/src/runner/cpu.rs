@@ -51,7 +51,7 @@ impl CpuRunner {
             isa: config.isa.resolve()?,
             kv: KvPages::stored_as(shape, format),
             rope: c.rope.table(c.head_dim),
-            buffers: Buffers::new(c, decoder.int8_inputs(), config.max_rows),
+            buffers: Buffers::new(c, decoder.widest_inputs(), config.max_rows),
         };
         Ok((runner, pages))
     }

@@ -1,6 +1,9 @@
 //! The number formats of weights, and their conversion to float32 in registers.
 
 use crate::buffer::{AlignedBuf, Number};
+use crate::Isa;
+use crate::isa::Task;
+use crate::kv::TINY;
 use crate::simd::{LANES, Simd};
 
 use super::PANEL;
@@ -15,6 +18,9 @@ pub enum WeightFormat {
     F32,
     /// bfloat16: the upper half of a float32.
     Bf16,
+    /// bfloat16 that is multiplied as bfloat16: the inputs are rounded to it, too. Products of
+    /// pairs of inputs are summed in float32 in the order of VDPBF16PS ([`round_pairs`]).
+    Bf16Pairs,
     /// float16 of IEEE 754.
     F16,
     /// 8 bits, with a float16 scale for every 32 inputs of an output ([`Q8Block`]). The inputs are
@@ -60,7 +66,7 @@ macro_rules! with_blocks {
                 type $F = blocks::Q6K;
                 $body
             }
-            WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::F16 => $other,
+            WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::Bf16Pairs | WeightFormat::F16 => $other,
         }
     }};
 }
@@ -71,7 +77,7 @@ impl WeightFormat {
     /// multiplied.
     #[must_use]
     pub fn is_blocks(self) -> bool {
-        !matches!(self, Self::F32 | Self::Bf16 | Self::F16)
+        !matches!(self, Self::F32 | Self::Bf16 | Self::Bf16Pairs | Self::F16)
     }
 
     /// Rounds a row of weights to the nearest values of the format (ties to even). A value out of
@@ -86,6 +92,9 @@ impl WeightFormat {
             Self::Bf16 => row
                 .iter_mut()
                 .for_each(|x| *x = Bf16::widen(Bf16::narrow(*x))),
+            Self::Bf16Pairs => row
+                .iter_mut()
+                .for_each(|x| *x = Bf16::widen(narrow_pair(*x) as u16)),
             Self::F16 => row
                 .iter_mut()
                 .for_each(|x| *x = F16::widen(F16::narrow(*x))),
@@ -107,9 +116,112 @@ impl WeightFormat {
 pub(super) enum Panels {
     F32(AlignedBuf<f32>),
     Bf16(AlignedBuf<u16>),
+    /// Words of two inputs, in panels `[N/32][K/2][32]`.
+    Pairs(AlignedBuf<u32>),
     F16(AlignedBuf<u16>),
     /// Quantised blocks; the first value is their format.
     Blocks(WeightFormat, AlignedBuf<u8>),
+}
+
+/// What a register block multiplies: words of weights with words of inputs.
+pub(super) trait Product {
+    /// A word of the weights.
+    type Word: Number;
+    /// A word of the inputs.
+    type Input: Copy;
+    /// Sixteen words of weights, and a word of inputs, in registers.
+    type Operand<S: Simd>: Copy;
+
+    /// Loads the outputs `16 * half .. 16 * half + 16` from a step's words.
+    ///
+    /// # Safety
+    /// `words` must be valid for reading 32 of them.
+    unsafe fn load<S: Simd>(s: S, words: *const Self::Word, half: usize) -> Self::Operand<S>;
+    fn splat<S: Simd>(s: S, input: Self::Input) -> Self::Operand<S>;
+    fn multiply<S: Simd>(
+        s: S,
+        x: Self::Operand<S>,
+        weights: Self::Operand<S>,
+        sum: S::V,
+    ) -> S::V;
+
+    /// Runs `task` with the instructions of the tier for these products.
+    fn run<T: Task>(isa: Isa, task: T) -> T::Output {
+        isa.run(task)
+    }
+}
+
+/// Pairs of bfloat16.
+pub(super) struct Pairs;
+
+impl Product for Pairs {
+    type Word = u32;
+    type Input = u32;
+    type Operand<S: Simd> = S::Pairs;
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, words: *const u32, half: usize) -> S::Pairs {
+        // SAFETY: the caller's promise.
+        unsafe { s.load_pairs(words.add(half * LANES)) }
+    }
+    #[inline(always)]
+    fn splat<S: Simd>(s: S, input: u32) -> S::Pairs {
+        s.splat_pair(input)
+    }
+    #[inline(always)]
+    fn multiply<S: Simd>(s: S, x: S::Pairs, weights: S::Pairs, sum: S::V) -> S::V {
+        s.dot_pairs(x, weights, sum)
+    }
+    fn run<T: Task>(isa: Isa, task: T) -> T::Output {
+        isa.run_bf16(task)
+    }
+}
+
+/// Rounds to bfloat16 (ties to even). Numbers below [`TINY`] become 0, see [`Simd::dot_pairs`].
+/// There are no branches, so that the compiler rounds many numbers at a time.
+#[inline(always)]
+fn narrow_pair(x: f32) -> u32 {
+    const QUIET: u32 = 0x40;
+    let (bits, magnitude) = (x.to_bits(), x.to_bits() & 0x7fff_ffff);
+    let even = (bits >> 16) & 1;
+    let rounded = bits.wrapping_add(0x7fff + even) >> 16;
+    let kept = if magnitude > f32::INFINITY.to_bits() {
+        bits >> 16 | QUIET
+    } else {
+        rounded
+    };
+    if magnitude < TINY.to_bits() { 0 } else { kept }
+}
+
+/// Rounds a row to words of pairs. A row with an odd number of values ends with a 0.
+#[inline(always)]
+pub(super) fn round_pairs(row: &[f32], pairs: &mut [u32]) {
+    let (whole, last) = row.as_chunks::<2>();
+    for (&[even, odd], pair) in whole.iter().zip(pairs.iter_mut()) {
+        *pair = narrow_pair(even) | narrow_pair(odd) << 16;
+    }
+    if let ([last], Some(pair)) = (last, pairs.last_mut()) {
+        *pair = narrow_pair(*last);
+    }
+}
+
+/// Rounds the inputs of some rows to pairs.
+pub(super) struct RoundPairs<'a> {
+    /// Values of a row.
+    pub(super) inputs: usize,
+    pub(super) x: &'a [f32],
+    pub(super) pairs: &'a mut [u32],
+}
+
+impl Task for RoundPairs<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let rows = self.x.chunks_exact(self.inputs);
+        for (row, pairs) in rows.zip(self.pairs.chunks_exact_mut(self.inputs.div_ceil(2))) {
+            round_pairs(row, pairs);
+        }
+    }
 }
 
 /// A format of floats that is known at compile time.
@@ -189,6 +301,38 @@ impl Stored for F16 {
     unsafe fn load<S: Simd>(s: S, words: *const u16, half: usize) -> S::V {
         // SAFETY: the caller's promise.
         unsafe { s.load_f16(words.add(half * LANES)) }
+    }
+}
+
+impl<W: Stored> Product for W {
+    type Word = W::Word;
+    type Input = f32;
+    type Operand<S: Simd> = S::V;
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, words: *const W::Word, half: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { <W as Stored>::load(s, words, half) }
+    }
+    #[inline(always)]
+    fn splat<S: Simd>(s: S, input: f32) -> S::V {
+        s.splat(input)
+    }
+    #[inline(always)]
+    fn multiply<S: Simd>(s: S, x: S::V, weights: S::V, sum: S::V) -> S::V {
+        s.fma(x, weights, sum)
+    }
+}
+
+/// Converts row `n` of a layer of pairs with `inputs` inputs to float32.
+pub(super) fn unpack_pairs(words: &[u32], inputs: usize, n: usize, row: &mut [f32]) {
+    let steps = inputs.div_ceil(2);
+    let panel = &words[n / PANEL * PANEL * steps..][..PANEL * steps];
+    for (values, words) in row.chunks_mut(2).zip(panel.chunks_exact(PANEL)) {
+        let word = words[n % PANEL];
+        for (value, half) in values.iter_mut().zip([word << 16, word & !0xffff]) {
+            *value = f32::from_bits(half);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::blocks::{self, Blocks, GROUP};
 use super::int8_tile::{Quantize, Tile};
 use super::out::Out;
-use super::{PANEL, packing_work};
+use super::{LinearScratch, PANEL, packing_work};
 use crate::Cpu;
 use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
@@ -97,53 +97,6 @@ pub(super) struct InputScale {
     pub(super) first_offset: i32,
 }
 
-/// Working memory for the quantised inputs of layers in blocks. It grows to the largest call.
-#[derive(Debug, Default)]
-pub struct LinearScratch {
-    bytes: Vec<InputBytes>,
-    scales: Vec<InputScale>,
-}
-
-/// The number of groups beyond the last one that reading a whole tile of rows may reach.
-const BEYOND: usize = 16;
-
-impl LinearScratch {
-    /// Allocates enough memory for calls of up to `rows` rows with `inputs` values.
-    #[must_use]
-    pub fn new(rows: usize, inputs: usize) -> Self {
-        let mut scratch = Self::default();
-        scratch.reserve(Self::groups(rows, inputs));
-        scratch
-    }
-
-    fn groups(rows: usize, inputs: usize) -> usize {
-        match rows.saturating_mul(inputs.div_ceil(GROUP)) {
-            0 => 0,
-            groups => groups.saturating_add(BEYOND),
-        }
-    }
-
-    fn reserve(&mut self, groups: usize) {
-        if self.bytes.len() < groups {
-            self.bytes.resize(groups, InputBytes([0; GROUP / 4]));
-            self.scales.resize(groups, InputScale::default());
-        }
-    }
-
-    /// The bytes of working memory for `rows` rows with `inputs` values.
-    #[must_use]
-    pub fn bytes_for(rows: usize, inputs: usize) -> usize {
-        (size_of::<InputBytes>() + size_of::<InputScale>())
-            .saturating_mul(Self::groups(rows, inputs))
-    }
-
-    /// The bytes of working memory that were allocated so far; it never shrinks.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        size_of_val(&self.bytes[..]) + size_of_val(&self.scales[..])
-    }
-}
-
 /// Bytes of the panels of a layer.
 pub(super) fn bytes_for<F: Blocks>(inputs: usize, outputs: usize) -> usize {
     outputs.div_ceil(PANEL) * blocks::panel_bytes::<F>(inputs / GROUP)
@@ -222,7 +175,7 @@ pub(super) fn forward<F: Blocks>(
 ) {
     let groups = inputs / GROUP;
     let rows = out.rows;
-    scratch.reserve(LinearScratch::groups(rows, inputs));
+    scratch.reserve_groups(rows, inputs);
     let tiles = cpu.isa.tiles() && rows >= AMX_ROWS;
     let isa = cpu.isa;
     let most = if tiles { 16 } else { isa.int8_rows() };

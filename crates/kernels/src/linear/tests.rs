@@ -271,3 +271,95 @@ fn bytes_are_known_before_packing() {
 
 mod blocks;
 mod int8;
+
+/// The tiers of this machine, with and without the dot products of bfloat16.
+fn pair_cpus() -> Vec<Cpu<'static>> {
+    let with = cpus().into_iter();
+    with.flat_map(|cpu| {
+        let without = Cpu {
+            isa: cpu.isa.without_bf16(),
+            ..cpu
+        };
+        [cpu, without]
+    })
+    .collect()
+}
+
+/// Computes a layer of pairs one number after the other.
+fn pairs_reference(x: &[f32], weight: &[f32]) -> Vec<f32> {
+    let rounded = |values: &[f32]| {
+        let mut row = values.to_vec();
+        WeightFormat::Bf16Pairs.round(&mut row);
+        row.resize(values.len().next_multiple_of(2), 0.0);
+        row
+    };
+    let x = rounded(x);
+    let rows = weight.chunks_exact(x.len().min(weight.len()));
+    rows.map(|w| {
+        let pairs = x.as_chunks::<2>().0.iter().zip(rounded(w).as_chunks::<2>().0.to_vec());
+        pairs.fold(0.0, |sum: f32, (x, w)| x[0].mul_add(w[0], x[1].mul_add(w[1], sum)))
+    })
+    .collect()
+}
+
+#[test]
+fn pairs_are_summed_in_one_order_on_every_tier() {
+    for (inputs, outputs) in [(1, 1), (2, 33), (7, 40), (64, 97), (401, 70)] {
+        let (weight, bias) = (noise(inputs * outputs, 21), noise(outputs, 22));
+        let layer = PackedLinear::from_rows(&weight, inputs, outputs, WeightFormat::Bf16Pairs);
+        let layer = layer.with_bias(&bias);
+        for rows in [1, 2, 5, 12, 13, 40, 97] {
+            let x = noise(rows * inputs, 23);
+            let mut first: Option<Vec<f32>> = None;
+            for cpu in pair_cpus().into_iter().filter(int8::fused) {
+                let mut y = vec![f32::NAN; rows * outputs];
+                let scratch = &mut LinearScratch::default();
+                layer.forward(cpu, scratch, &x, &mut y, Epilogue::Store);
+                match &first {
+                    Some(first) => assert_same_bits(&y, first),
+                    None => first = Some(y),
+                }
+            }
+            let y = first.expect("a tier");
+            for r in 0..rows {
+                let x = &x[r * inputs..][..inputs];
+                for (n, weight) in weight.chunks_exact(inputs).enumerate() {
+                    let want = pairs_reference(x, weight)[0] + bias[n];
+                    assert_eq!(y[r * outputs + n].to_bits(), want.to_bits(), "{inputs} {r} {n}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_with_tiny_numbers_are_the_same_on_every_tier() {
+    let (inputs, outputs, rows) = (66, 34, 3);
+    let scales = [1e-38_f32, 1e-30, 1e-16, 1e-15, 1e-8, 1.0];
+    let scaled = |count, seed| -> Vec<f32> {
+        let values = noise(count, seed).into_iter().enumerate();
+        values.map(|(i, x)| x * scales[i % scales.len()]).collect()
+    };
+    let layer = PackedLinear::from_rows(
+        &scaled(inputs * outputs, 24),
+        inputs,
+        outputs,
+        WeightFormat::Bf16Pairs,
+    );
+    let x = scaled(rows * inputs, 25);
+    let results: Vec<Vec<f32>> = pair_cpus()
+        .into_iter()
+        .filter(int8::fused)
+        .map(|cpu| {
+            let mut y = vec![0.0; rows * outputs];
+            layer.forward(cpu, &mut LinearScratch::default(), &x, &mut y, Epilogue::Store);
+            y
+        })
+        .collect();
+    for pair in results.windows(2) {
+        assert_same_bits(&pair[0], &pair[1]);
+    }
+    let mut row = vec![0.0; inputs];
+    layer.weight_row(33, &mut row);
+    assert!(row.iter().all(|x| *x == 0.0 || x.abs() > 8e-16), "{row:?}");
+}

@@ -1,7 +1,7 @@
 //! Register blocks of layers whose weights are float32, bfloat16 or float16.
 
 use super::PANEL;
-use super::format::Stored;
+use super::format::Product;
 use super::out::Out;
 use crate::isa::Task;
 use crate::parallel::TASK_ROWS;
@@ -30,16 +30,17 @@ struct Part {
 }
 
 /// Some rows by some panels of a layer. `x` and `out` are all rows, `weights` the whole layer's.
-pub(super) struct Tile<'a, W: Stored> {
+pub(super) struct Tile<'a, W: Product> {
+    /// Words of an input row: a word is an input, or a pair of them.
     pub(super) inputs: usize,
     pub(super) weights: &'a [W::Word],
-    pub(super) x: &'a [f32],
+    pub(super) x: &'a [W::Input],
     pub(super) out: Out<'a>,
     pub(super) rows: std::ops::Range<usize>,
     pub(super) panels: std::ops::Range<usize>,
 }
 
-impl<W: Stored> Task for Tile<'_, W> {
+impl<W: Product> Task for Tile<'_, W> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -51,7 +52,7 @@ impl<W: Stored> Task for Tile<'_, W> {
     }
 }
 
-impl<W: Stored> Tile<'_, W> {
+impl<W: Product> Tile<'_, W> {
     /// The first row of block `b`, if the task's rows are split into `blocks` equal blocks.
     #[inline(always)]
     fn cut(&self, b: usize, blocks: usize) -> usize {
@@ -161,9 +162,9 @@ impl<W: Stored> Tile<'_, W> {
                     let w = w.add(k * PANEL);
                     let weights = [W::load(s, w, 0), W::load(s, w, 1)];
                     for (r, sum) in sum.iter_mut().enumerate() {
-                        let x = s.splat(*x.add(r * inputs + k));
+                        let x = W::splat(s, *x.add(r * inputs + k));
                         for (sum, weight) in sum.iter_mut().zip(weights) {
-                            *sum = s.fma(x, weight, *sum);
+                            *sum = W::multiply(s, x, weight, *sum);
                         }
                     }
                     k += 1;
@@ -254,15 +255,15 @@ impl<W: Stored> Tile<'_, W> {
                         }
                     }
                 }
-                let mut weights = [s.splat(0.0); NV];
-                for (v, weight) in weights.iter_mut().enumerate() {
+                let mut weights = [W::load(s, w.add(k * PANEL), HALF); NV];
+                for (v, weight) in weights.iter_mut().enumerate().skip(1) {
                     let (panel, half) = ((HALF + v) / 2, (HALF + v) % 2);
                     *weight = W::load(s, w.add((panel * inputs + k) * PANEL), half);
                 }
                 for (r, sum) in sum.iter_mut().enumerate() {
-                    let x = s.splat(*x.add(r * inputs + k));
+                    let x = W::splat(s, *x.add(r * inputs + k));
                     for (sum, weight) in sum.iter_mut().zip(weights) {
-                        *sum = s.fma(x, weight, *sum);
+                        *sum = W::multiply(s, x, weight, *sum);
                     }
                 }
             }

@@ -1,9 +1,9 @@
 use super::{LANES, Simd};
 use std::arch::x86_64::*;
 
-/// Proof that AVX-512 F, VL, DQ and BW may be executed.
+/// Proof that AVX-512 F, VL, DQ and BW may be executed, and AVX512-BF16 if `BF16`.
 #[derive(Clone, Copy)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512<const BF16: bool = false>(());
 
 impl Avx512 {
     #[inline]
@@ -13,18 +13,33 @@ impl Avx512 {
     }
 }
 
+impl Avx512<true> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16")]
+    pub(crate) fn with_bf16() -> Self {
+        Self(())
+    }
+}
+
 // SAFETY of every block below: `Avx512` is made only inside a function compiled for these
 // features, which `Isa` calls only on machines that have them. Loads and stores rest on the
 // caller's promise about the pointer.
-impl Simd for Avx512 {
+impl<const BF16: bool> Simd for Avx512<BF16> {
     type V = __m512;
     type D = (__m512d, __m512d);
+    type Pairs = __m512i;
     const WIDE: bool = true;
 
     #[inline(always)]
     fn call<T: crate::isa::Task>(self, task: T) -> T::Output {
         // SAFETY: see above the impl.
-        unsafe { crate::isa::run_avx512(task) }
+        unsafe {
+            if BF16 {
+                crate::isa::run_avx512_bf16(task)
+            } else {
+                crate::isa::run_avx512(task)
+            }
+        }
     }
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
@@ -46,6 +61,29 @@ impl Simd for Avx512 {
             } else {
                 _mm512_slli_epi32::<16>(pairs)
             })
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_pairs(self, p: *const u32) -> __m512i {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_loadu_si512(p.cast()) }
+    }
+    #[inline(always)]
+    fn splat_pair(self, pair: u32) -> __m512i {
+        // SAFETY: see above the impl.
+        unsafe { _mm512_set1_epi32(pair as i32) }
+    }
+    #[inline(always)]
+    fn dot_pairs(self, a: __m512i, b: __m512i, sum: __m512) -> __m512 {
+        // SAFETY: see above the impl; both types are 512 bits of bfloat16.
+        unsafe {
+            if BF16 {
+                return _mm512_dpbf16_ps(sum, std::mem::transmute(a), std::mem::transmute(b));
+            }
+            let odd = _mm512_set1_epi32(!0xffff);
+            let [a1, b1] = [a, b].map(|v| _mm512_castsi512_ps(_mm512_and_si512(v, odd)));
+            let [a0, b0] = [a, b].map(|v| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(v)));
+            _mm512_fmadd_ps(a0, b0, _mm512_fmadd_ps(a1, b1, sum))
         }
     }
     #[inline(always)]

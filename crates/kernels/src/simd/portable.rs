@@ -23,6 +23,7 @@ fn widen_f16(word: u16) -> f32 {
 impl Simd for Portable {
     type V = [f32; LANES];
     type D = [f64; LANES];
+    type Pairs = (Self::V, Self::V);
     const WIDE: bool = false;
 
     #[inline(always)]
@@ -43,6 +44,20 @@ impl Simd for Portable {
         // SAFETY: the caller promises `LANES` pairs, in any alignment.
         let words = unsafe { p.cast::<[[u16; 2]; LANES]>().read_unaligned() };
         words.map(|pair| f32::from_bits(u32::from(pair[usize::from(odd)]) << 16))
+    }
+    #[inline(always)]
+    unsafe fn load_pairs(self, p: *const u32) -> Self::Pairs {
+        // SAFETY: sixteen words are thirty-two halves.
+        unsafe { (self.load_bf16(p.cast(), false), self.load_bf16(p.cast(), true)) }
+    }
+    #[inline(always)]
+    fn splat_pair(self, pair: u32) -> Self::Pairs {
+        let [even, odd] = [pair << 16, pair & !0xffff].map(f32::from_bits);
+        (self.splat(even), self.splat(odd))
+    }
+    #[inline(always)]
+    fn dot_pairs(self, a: Self::Pairs, b: Self::Pairs, sum: Self::V) -> Self::V {
+        self.fma(a.0, b.0, self.fma(a.1, b.1, sum))
     }
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::V {

@@ -252,12 +252,13 @@ fn inputs_that_are_no_numbers_are_not_lost_and_stay_in_their_row() {
 #[test]
 fn a_large_enough_scratch_does_not_grow() {
     let layer = int8(&noise(64 * 40, 5), 64, 40);
-    let mut scratch = LinearScratch::new(9, 64);
-    assert_eq!(scratch.bytes(), LinearScratch::bytes_for(9, 64));
+    let widest = WidestInputs::of(&layer);
+    let mut scratch = LinearScratch::new(9, widest);
+    assert_eq!(scratch.bytes(), LinearScratch::bytes_for(9, widest));
     for rows in [9, 1, 6] {
         let mut y = vec![0.0; rows * 40];
         let x = noise(rows * 64, 6);
         layer.forward(Cpu::serial(), &mut scratch, &x, &mut y, Epilogue::Store);
-        assert_eq!(scratch.bytes(), LinearScratch::bytes_for(9, 64));
+        assert_eq!(scratch.bytes(), LinearScratch::bytes_for(9, widest));
     }
 }

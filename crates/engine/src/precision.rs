@@ -1,0 +1,97 @@
+//! The arithmetic of a model's matrices.
+
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantNames};
+
+use crate::{Error, UnknownName, WeightType};
+
+/// The arithmetic of matrices whose weights are floats. Matrices in quantised blocks multiply bytes
+/// in any case, and all sums are float32.
+#[derive(Serialize, Deserialize, Display, EnumString, VariantNames)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<ComputeType>)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ComputeType {
+    /// float32 on the processor; on a CUDA device, the number type of the weights.
+    #[default]
+    Auto,
+    /// float32: weights are widened before they are multiplied.
+    F32,
+    /// bfloat16: weights and inputs are rounded to bfloat16, as `transformers` and vLLM do, and
+    /// their products are summed in the order of AVX512-BF16
+    /// ([`WeightFormat::Bf16Pairs`](beamgen_kernels::WeightFormat::Bf16Pairs)).
+    /// That instruction set is about twice as fast as float32. Other processors give the same
+    /// bits, more slowly.
+    Bf16,
+}
+
+/// The number types of a model's matrices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Precision {
+    /// The weights in memory.
+    pub weights: WeightType,
+    /// The products of weights and inputs.
+    pub compute: ComputeType,
+}
+
+impl From<WeightType> for Precision {
+    fn from(weights: WeightType) -> Self {
+        Self {
+            weights,
+            compute: ComputeType::Auto,
+        }
+    }
+}
+
+impl Precision {
+    /// Refuses pairs of types that contradict each other.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]
+    pub fn check(self) -> Result<(), Error> {
+        match (self.compute, self.weights) {
+            (ComputeType::Bf16, WeightType::F32 | WeightType::F16) => {
+                let reason = format!(
+                    "bf16 rounds weights to bfloat16, and dtype {} would keep them: use dtype bf16 or auto, or \
+                     compute f32",
+                    self.weights
+                );
+                Err(Error::setting("compute", reason))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_serde() {
+        for name in ComputeType::VARIANTS {
+            let kind: ComputeType = name.parse().unwrap();
+            assert_eq!(kind.to_string(), *name);
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{name}\""));
+        }
+        let error = "int8".parse::<ComputeType>().unwrap_err().to_string();
+        assert_eq!(error, "invalid name `int8`: use one of auto, f32, bf16");
+    }
+
+    #[test]
+    fn bf16_arithmetic_needs_weights_in_bf16() {
+        for (weights, allowed) in [
+            (WeightType::Auto, true),
+            (WeightType::Bf16, true),
+            (WeightType::Int8, true),
+            (WeightType::F32, false),
+            (WeightType::F16, false),
+        ] {
+            let compute = ComputeType::Bf16;
+            let checked = Precision { weights, compute }.check();
+            assert_eq!(checked.is_ok(), allowed, "{weights}");
+            assert!(Precision::from(weights).check().is_ok());
+        }
+    }
+}
