@@ -530,6 +530,11 @@ fn names_and_numbers() {
     refused(&["--dtype", "int4"], &["int4", "--dtype", "bf16"]);
     refused(&["--kv-dtype", "int4"], &["int4", "--kv-dtype", "bf16"]);
     refused(&["--set", "models.dtype=int4"], &["models.dtype", "int4"]);
+    refused(&["--compute", "f16"], &["f16", "--compute", "bf16"]);
+    refused(
+        &["--compute", "bf16", "--dtype", "f32"],
+        &["`compute`", "dtype f32", "use dtype bf16 or auto"],
+    );
     for (name, words) in [
         ("nothing", &["nothing", "no such folder", "ORG/NAME"][..]),
         ("./org/none", &["./org/none", "no such folder"]),

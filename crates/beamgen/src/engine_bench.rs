@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Compute, DeviceChoice, Engine, EngineConfig, KvType, Logits, Model, ModelConfig,
-    RowEdits, SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, Weights,
+    Account, Append, Compute, DeviceChoice, Engine, EngineConfig, KvType, Logits, Model,
+    ModelConfig, RowEdits, SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
 use beamgen_search::ConfigError;
 
@@ -63,6 +63,30 @@ pub struct Measured {
     pub prefill_flops: f64,
     /// Bytes of the cache pages in use at the end.
     pub kv_bytes: usize,
+}
+
+/// The time of one phase of a [`DecodeBench`] in all its runs, and the account of its operations.
+#[derive(Clone, Debug, Default)]
+pub struct Phase {
+    /// The time of the whole phase, in seconds: its passes, and sampling between them.
+    pub seconds: f64,
+    /// The operations of the passes.
+    pub account: Account,
+}
+
+impl Phase {
+    fn extend(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        self.account.extend(&other.account);
+    }
+}
+
+/// One run of a [`DecodeBench`].
+struct Run {
+    prefill: Phase,
+    decode: Phase,
+    /// The bytes of cache pages in use at the end.
+    kv_bytes: usize,
 }
 
 /// The maximum number of positions: the engine allocates tables for all of them.
@@ -198,13 +222,13 @@ impl EngineBench {
             new: bench.new.min(WARM_UP),
             ..*bench
         };
-        self.once(&warm_up)?;
+        self.once(&warm_up, false)?;
         let (mut prefill, mut decode, mut kv_bytes) = (Vec::new(), Vec::new(), 0);
         for _ in 0..bench.repeat {
-            let (read, written, kept) = self.once(bench)?;
-            prefill.push(read);
-            decode.push(written);
-            kv_bytes = kept;
+            let run = self.once(bench, false)?;
+            prefill.push(run.prefill.seconds);
+            decode.push(run.decode.seconds);
+            kv_bytes = run.kv_bytes;
         }
         prefill.sort_by(f64::total_cmp);
         decode.sort_by(f64::total_cmp);
@@ -221,9 +245,24 @@ impl EngineBench {
         })
     }
 
-    /// Runs the work once. Returns the seconds for the prompt, the seconds for all later passes,
-    /// and the bytes of KV cache in use at the end.
-    fn once(&mut self, bench: &DecodeBench) -> Result<(f64, f64, usize), Error> {
+    /// Runs the work `repeat` times, and measures each operation of the passes. Returns the phases
+    /// of the prompt and of all later passes, each summed over the runs. On a CUDA device the
+    /// accounts stay empty.
+    ///
+    /// # Errors
+    /// Returns the errors of [`measure`](Self::measure).
+    pub fn profile(&mut self, bench: &DecodeBench) -> Result<[Phase; 2], Error> {
+        let mut phases = <[Phase; 2]>::default();
+        for _ in 0..bench.repeat {
+            let run = self.once(bench, true)?;
+            phases[0].extend(&run.prefill);
+            phases[1].extend(&run.decode);
+        }
+        Ok(phases)
+    }
+
+    /// Runs the work once, with an account of the operations if `profile`.
+    fn once(&mut self, bench: &DecodeBench, profile: bool) -> Result<Run, Error> {
         let engine = &mut self.engine;
         let vocab = engine.model().config().vocab_size as u32;
         // The tokens differ, because equal tokens would read the same row of the embedding.
@@ -235,11 +274,17 @@ impl EngineBench {
             tokens: &prompt,
             want: Want::Last,
         };
+        if profile {
+            engine.open_account();
+        }
         let start = Instant::now();
         let logits = engine.logits(&[read])?;
         // A CUDA device may still be computing when `logits` returns.
         engine.wait()?;
-        let prefill = start.elapsed().as_secs_f64();
+        let prefill = Phase {
+            seconds: start.elapsed().as_secs_f64(),
+            account: engine.close_account(),
+        };
 
         let params = SamplingParams {
             temperature: TEMPERATURE,
@@ -288,6 +333,9 @@ impl EngineBench {
         // The forks still hold the pages of the prompt.
         engine.free(root);
 
+        if profile {
+            engine.open_account();
+        }
         let start = Instant::now();
         for step in 1..=bench.new {
             let logits = {
@@ -302,12 +350,19 @@ impl EngineBench {
             engine.recycle_logits(logits);
         }
         engine.wait()?;
-        let decode = start.elapsed().as_secs_f64();
+        let decode = Phase {
+            seconds: start.elapsed().as_secs_f64(),
+            account: engine.close_account(),
+        };
         let kv = engine.kv();
         for seq in seqs {
             engine.free(seq);
         }
-        Ok((prefill, decode, kv.pages_used * kv.page_bytes))
+        Ok(Run {
+            prefill,
+            decode,
+            kv_bytes: kv.pages_used * kv.page_bytes,
+        })
     }
 }
 

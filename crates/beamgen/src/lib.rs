@@ -133,7 +133,7 @@ pub mod generator {
 /// Types about models: their files, number types and devices, and the memory that they need.
 pub mod models {
     pub use beamgen_engine::{
-        Checkpoint, Compute, ComputeType, DeviceChoice, EngineConfig, KvType, WeightType,
+        Checkpoint, Compute, ComputeType, DeviceChoice, EngineConfig, KvType, WeightType, Work,
     };
     pub use beamgen_prm::{PrmSpec, RewardModel};
 
@@ -188,7 +188,7 @@ pub mod program {
     pub use beamgen_search::{Standing, child_stream};
 
     pub use crate::config::lay_over;
-    pub use crate::engine_bench::{DecodeBench, EngineBench, Measured};
+    pub use crate::engine_bench::{DecodeBench, EngineBench, Measured, Phase};
     pub use crate::judge_config::is_word;
     pub use crate::known::{
         KNOWN_MODELS, KnownModel, ModelKind, Recognised, Shape, base_of, recognise,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use beamgen::generator::{GenError, Memory};
-use beamgen::models::{KvType, WeightType};
+use beamgen::models::{ComputeType, KvType, WeightType};
 use beamgen::scorer::{ScoreError, ScoreId, ScoreItem, Scored, Scorer, ScorerKind};
 use beamgen::{
     ChainEvent, Config, Error, Event, Problem, ProblemResult, Solver, StepGenerator, StrategyKind,
@@ -91,16 +91,20 @@ fn directories_are_as_the_bundled_pair() {
 /// Narrower numbers give other results, so a run cannot be resumed with them.
 #[test]
 fn rounded_weights_are_another_run() {
-    let identity = |dtype| {
+    let identity_of = |dtype, compute| {
         let mut config = small();
-        config.models.dtype = dtype;
+        (config.models.dtype, config.models.compute) = (dtype, compute);
         solver(config).identity()
     };
+    let identity = |dtype| identity_of(dtype, ComputeType::Auto);
     let exact = identity(WeightType::Auto);
     assert_eq!(exact, identity(WeightType::F32));
     assert_ne!(exact, identity(WeightType::Bf16));
     assert_ne!(identity(WeightType::F16), identity(WeightType::Bf16));
     assert_ne!(exact, identity(WeightType::Int8));
+    assert_eq!(exact, identity_of(WeightType::Auto, ComputeType::F32));
+    let rounded = identity_of(WeightType::Bf16, ComputeType::Bf16);
+    assert_ne!(rounded, identity(WeightType::Bf16));
 }
 
 #[test]

@@ -506,6 +506,12 @@ pub(crate) struct BenchEngineArgs {
     /// Compute logits, but sample nothing: continue with fixed tokens
     #[arg(long)]
     pub no_sample: bool,
+    /// Show the time of each operation, next to the least that the machine needs
+    ///
+    /// The least time is that of the operation's bytes at the rate at which memory is read, or of
+    /// its arithmetic at the ceiling, whichever is longer. For the CPU only.
+    #[arg(long)]
+    pub profile: bool,
     #[command(flatten)]
     pub engine: EngineFlags,
     /// Print one JSON object for each measurement

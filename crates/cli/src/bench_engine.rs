@@ -1,5 +1,7 @@
 //! `beamgen bench-engine`: measures the speed of one model without a search, in tokens per second.
 
+mod profile;
+
 use std::io::{self, Write};
 
 use beamgen::Config;
@@ -57,6 +59,9 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         card: bench.copy_rate()?.map(|rate| rate / 1e9),
     };
     output::notes(bench.notes());
+    if args.profile && rates.card.is_some() {
+        return refuse("--profile measures the operations of the CPU: use --device cpu".to_owned());
+    }
     let mut points = Vec::new();
     for &prefix in &args.prefix {
         for &batch in &args.batch {
@@ -97,14 +102,27 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         "p10 to p90",
         "GFLOP/s",
     ]);
-    let mut most_kv = 0;
+    let (mut most_kv, mut accounts) = (0, Vec::new());
     for point in &points {
         // The flags were checked above, so an error is due to the run, not to the input: exit code
         // 1.
         let measured = bench.measure(point);
         let measured = measured.map_err(|error| Failure::Run(error.into()))?;
         most_kv = measured.kv_bytes.max(most_kv);
-        let row = row(&bench, types, point, &measured, &rates);
+        let mut row = row(&bench, types, point, &measured, &rates);
+        if args.profile {
+            let phases = bench.profile(point);
+            let phases = phases.map_err(|error| Failure::Run(error.into()))?;
+            let parts = PHASES.into_iter().zip(&phases).zip(profile::passes(point));
+            for ((name, phase), passes) in parts {
+                let account = profile::Profile::new(phase, passes, &rates.machine);
+                if args.json {
+                    row[format!("{name}_profile")] = account.json();
+                } else {
+                    accounts.push((format!("{name}, {}", of(point)), account));
+                }
+            }
+        }
         if args.json {
             output::json_line(&mut out, &row)?;
             out.flush()?;
@@ -115,6 +133,10 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     output::notes(bench.notes());
     if !args.json {
         table.write(&mut out)?;
+        for (title, account) in &accounts {
+            writeln!(out, "\n{title}:")?;
+            account.table().write(&mut out)?;
+        }
         // The resident memory does not include weights and cache on a CUDA device.
         if let Some(peak) = peak_memory::mib().filter(|_| rates.card.is_none()) {
             let planned = mib(bench.weight_bytes() + most_kv);
@@ -126,6 +148,13 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         }
     }
     Ok(out.flush()?)
+}
+
+/// The phases of a measurement.
+const PHASES: [&str; 2] = ["prefill", "decode"];
+
+fn of(point: &DecodeBench) -> String {
+    format!("prompt {}, batch {}", point.prefix, point.batch)
 }
 
 fn head(

@@ -5,6 +5,7 @@ use beamgen_kernels::{
     rmsnorm_heads, rope, silu_mul,
 };
 
+use crate::account::{Clock, Operation, Work};
 use crate::buffers::Buffers;
 use crate::chunk::Chunk;
 use crate::model::CpuDecoder;
@@ -19,6 +20,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) buffers: &'a mut Buffers,
     /// Page tables that [`Chunk::attends`] points into.
     pub(crate) tables: &'a [u32],
+    pub(crate) clock: &'a mut Clock,
 }
 
 impl Pass<'_> {
@@ -26,9 +28,12 @@ impl Pass<'_> {
     /// outputs to `out`.
     pub(crate) fn run(&mut self, cpu: Cpu, chunk: &mut Chunk, output: Output, out: &mut [f32]) {
         let c = self.config;
-        self.decoder
-            .embed(&chunk.tokens, &mut self.buffers.residual);
         let mut rows = chunk.len();
+        self.clock
+            .activations(Operation::Embed, 2 * rows * c.hidden_size, || {
+                self.decoder
+                    .embed(&chunk.tokens, &mut self.buffers.residual);
+            });
         let last = self.decoder.layers.len() - 1;
         for i in 0..=last {
             self.project(cpu, i, chunk, rows);
@@ -50,12 +55,23 @@ impl Pass<'_> {
         let residual = &self.buffers.residual[..rows * c.hidden_size];
         match output {
             Output::Residual => out.copy_from_slice(residual),
-            Output::Hidden => rmsnorm(cpu, residual, &self.decoder.norm, c.rms_norm_eps, out),
+            Output::Hidden => {
+                self.clock
+                    .activations(Operation::Norm, 2 * residual.len(), || {
+                        rmsnorm(cpu, residual, &self.decoder.norm, c.rms_norm_eps, out);
+                    });
+            }
             Output::Logits => {
                 let normed = &mut self.buffers.normed[..residual.len()];
-                rmsnorm(cpu, residual, &self.decoder.norm, c.rms_norm_eps, normed);
+                self.clock
+                    .activations(Operation::Norm, 2 * residual.len(), || {
+                        rmsnorm(cpu, residual, &self.decoder.norm, c.rms_norm_eps, normed);
+                    });
                 let head = self.decoder.head().expect("checked before the pass");
-                head.forward(cpu, &mut self.buffers.scratch, normed, out, Epilogue::Store);
+                let (scratch, work) = (&mut self.buffers.scratch, || Work::of_matrix(head, rows));
+                self.clock.measure(Operation::Head, work, || {
+                    head.forward(cpu, scratch, normed, out, Epilogue::Store);
+                });
             }
         }
     }
@@ -68,23 +84,39 @@ impl Pass<'_> {
         let normed = &mut self.buffers.normed[..rows * c.hidden_size];
         let qkv = &mut self.buffers.qkv[..rows * stride];
         let residual = &self.buffers.residual[..rows * c.hidden_size];
-        rmsnorm(cpu, residual, &layer.attention_norm, eps, normed);
-        layer
-            .qkv
-            .forward(cpu, &mut self.buffers.scratch, normed, qkv, Epilogue::Store);
+        self.clock
+            .activations(Operation::Norm, 2 * residual.len(), || {
+                rmsnorm(cpu, residual, &layer.attention_norm, eps, normed);
+            });
+        let scratch = &mut self.buffers.scratch;
+        let work = || Work::of_matrix(&layer.qkv, rows);
+        self.clock.measure(Operation::Qkv, work, || {
+            layer
+                .qkv
+                .forward(cpu, scratch, normed, qkv, Epilogue::Store);
+        });
 
         let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
         let (keys, values) = (c.q_width(), c.q_width() + c.kv_width());
         // The norm comes before the rotation, as in Qwen3: the norm has a weight per dimension, and
         // the rotation mixes dimensions.
         if let Some((q_norm, k_norm)) = &layer.qk_norm {
-            rmsnorm_heads(cpu, qkv, stride, 0, heads, q_norm, eps);
-            rmsnorm_heads(cpu, qkv, stride, keys, kv_heads, k_norm, eps);
+            self.clock
+                .activations(Operation::Norm, 2 * rows * values, || {
+                    rmsnorm_heads(cpu, qkv, stride, 0, heads, q_norm, eps);
+                    rmsnorm_heads(cpu, qkv, stride, keys, kv_heads, k_norm, eps);
+                });
         }
         // The columns of queries and keys are adjacent, so one call rotates both.
         let turning = heads + kv_heads;
-        rope(cpu, self.rope, qkv, stride, turning, &chunk.positions);
-        kv_store(cpu, self.kv, i, qkv, stride, keys, values, &chunk.slots);
+        self.clock
+            .activations(Operation::Rope, 2 * rows * values, || {
+                rope(cpu, self.rope, qkv, stride, turning, &chunk.positions);
+            });
+        self.clock
+            .activations(Operation::Store, 4 * rows * c.kv_width(), || {
+                kv_store(cpu, self.kv, i, qkv, stride, keys, values, &chunk.slots);
+            });
     }
 
     fn attend(&mut self, cpu: Cpu, i: usize, attends: &[AttentionRow], rows: usize) {
@@ -98,24 +130,20 @@ impl Pass<'_> {
         };
         let qkv = &self.buffers.qkv[..rows * c.qkv_width()];
         let attended = &mut self.buffers.attended[..rows * c.q_width()];
-        attention(
-            cpu,
-            self.kv,
-            i,
-            shape,
-            qkv,
-            self.tables,
-            &attends[..rows],
-            attended,
-        );
+        let (kv, tables, attends) = (&*self.kv, self.tables, &attends[..rows]);
+        let work = || Work::of_attention(kv, shape, tables, attends);
+        self.clock.measure(Operation::Attention, work, || {
+            attention(cpu, kv, i, shape, qkv, tables, attends, attended);
+        });
         let residual = &mut self.buffers.residual[..rows * c.hidden_size];
-        self.decoder.layers[i].attention_out.forward(
-            cpu,
+        let (matrix, scratch) = (
+            &self.decoder.layers[i].attention_out,
             &mut self.buffers.scratch,
-            attended,
-            residual,
-            Epilogue::Add,
         );
+        let work = || Work::of_matrix(matrix, rows);
+        self.clock.measure(Operation::AttentionOut, work, || {
+            matrix.forward(cpu, scratch, attended, residual, Epilogue::Add);
+        });
     }
 
     fn feed_forward(&mut self, cpu: Cpu, i: usize, rows: usize) {
@@ -124,22 +152,25 @@ impl Pass<'_> {
         let normed = &mut self.buffers.normed[..rows * c.hidden_size];
         let gate_up = &mut self.buffers.gate_up[..rows * 2 * c.intermediate_size];
         let gated = &mut self.buffers.gated[..rows * c.intermediate_size];
-        rmsnorm(cpu, residual, &layer.mlp_norm, c.rms_norm_eps, normed);
-        layer.gate_up.forward(
-            cpu,
-            &mut self.buffers.scratch,
-            normed,
-            gate_up,
-            Epilogue::Store,
-        );
-        silu_mul(cpu, gate_up, c.intermediate_size, gated);
-        layer.down.forward(
-            cpu,
-            &mut self.buffers.scratch,
-            gated,
-            residual,
-            Epilogue::Add,
-        );
+        let (clock, scratch) = (&mut *self.clock, &mut self.buffers.scratch);
+        clock.activations(Operation::Norm, 2 * residual.len(), || {
+            rmsnorm(cpu, residual, &layer.mlp_norm, c.rms_norm_eps, normed);
+        });
+        let work = || Work::of_matrix(&layer.gate_up, rows);
+        clock.measure(Operation::GateUp, work, || {
+            layer
+                .gate_up
+                .forward(cpu, scratch, normed, gate_up, Epilogue::Store);
+        });
+        clock.activations(Operation::Silu, 3 * gated.len(), || {
+            silu_mul(cpu, gate_up, c.intermediate_size, gated);
+        });
+        let work = || Work::of_matrix(&layer.down, rows);
+        clock.measure(Operation::Down, work, || {
+            layer
+                .down
+                .forward(cpu, scratch, gated, residual, Epilogue::Add);
+        });
     }
 
     /// Moves the wanted rows to the front of the buffers. Returns the number of wanted rows.

@@ -11,7 +11,7 @@ use crate::model::Packed;
 use crate::pages::PagePool;
 use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::{Sequence, Sequences};
-use crate::{Append, EngineConfig, Error, Model, Output, Rows, SeqId};
+use crate::{Account, Append, EngineConfig, Error, Model, Output, Rows, SeqId};
 
 /// The most bytes of free pages that stay allocated, so that the next page costs no system call. A
 /// sixteenth of the budget is a second limit. The memory of all other free pages goes back to the
@@ -360,6 +360,23 @@ impl Engine {
     fn lengthen(&mut self, items: &[Append<'_>]) {
         for item in items {
             self.expect_mut(item.seq).len += item.tokens.len();
+        }
+    }
+
+    /// Opens an account of the passes from now on, which measures each operation. An account on a
+    /// CUDA device stays empty.
+    pub fn open_account(&mut self) {
+        if let Runner::Cpu(runner) = &mut self.runner {
+            runner.clock.open();
+        }
+    }
+
+    /// Ends the account that [`open_account`](Self::open_account) opened, and returns it.
+    pub fn close_account(&mut self) -> Account {
+        match &mut self.runner {
+            Runner::Cpu(runner) => runner.clock.close(),
+            #[cfg(feature = "cuda")]
+            Runner::Cuda(_) => Account::default(),
         }
     }
 

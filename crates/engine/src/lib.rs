@@ -32,6 +32,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod account;
 mod buffers;
 mod byte_level;
 mod bytes;
@@ -75,6 +76,7 @@ mod warm_up;
 mod weight_type;
 mod weights;
 
+pub use account::{Account, Entry, Operation, Work};
 pub use beamgen_kernels::{MachineRates, ThreadPool};
 pub use chat::{ChatTemplate, Ending, Message};
 pub use checkpoint::Checkpoint;
@@ -93,6 +95,7 @@ pub use kv_type::KvType;
 pub use logits::Logits;
 pub use model::Model;
 pub use names::UnknownName;
+pub use precision::{ComputeType, Precision};
 pub use rows::{Append, Output, Rows, Want};
 pub use sampling::{
     RowEdits, SampleRequest, SampleRow, Sampled, Sampler, SamplingParams, log_prob, sample,
@@ -101,5 +104,4 @@ pub use sequences::SeqId;
 pub use size::{SizeError, parse_size};
 pub use tokenizer::{TextLimit, TokenPair, Tokenizer};
 pub use weight_type::WeightType;
-pub use precision::{ComputeType, Precision};
 pub use weights::{Tensor, Weights};

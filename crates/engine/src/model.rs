@@ -355,7 +355,12 @@ impl CpuDecoder {
     /// The most inputs of the matrices that convert their inputs.
     pub(crate) fn widest_inputs(&self) -> WidestInputs {
         let mut widest = WidestInputs::default();
-        for matrix in self.layers.iter().flat_map(Layer::matrices).chain(self.head()) {
+        for matrix in self
+            .layers
+            .iter()
+            .flat_map(Layer::matrices)
+            .chain(self.head())
+        {
             widest.include(matrix.format(), matrix.inputs());
         }
         widest

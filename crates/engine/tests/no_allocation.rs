@@ -7,11 +7,11 @@ use std::alloc::System;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, EngineConfig, KvType, Output, RowEdits, SampleRow, Sampler, SamplingParams, SeqId,
-    Want, WeightType,
+    Append, EngineConfig, KvType, Output, Precision, RowEdits, SampleRow, Sampler, SamplingParams,
+    SeqId, Want, WeightType,
 };
 use cap::Cap;
-use common::{engine, random_model_as, tiny_config, tokens};
+use common::{BF16, engine, random_model_as, tiny_config, tokens};
 
 const KEY: Key = Key {
     seed: 1,
@@ -30,8 +30,9 @@ fn a_decode_step_allocates_nothing() {
     (config.head_dim, config.vocab_size) = (32, 515);
     let prompt = tokens(250, 515, 1);
     let next = tokens(64, 515, 2);
-    for weight_type in [WeightType::Auto, WeightType::Bf16, WeightType::Int8] {
-        let model = random_model_as(config.clone(), weight_type);
+    let types = [WeightType::Auto, WeightType::Bf16, WeightType::Int8];
+    for precision in types.map(Precision::from).into_iter().chain([BF16]) {
+        let model = random_model_as(config.clone(), precision);
         let kv_types = [KvType::F32, KvType::Bf16, KvType::F16].into_iter();
         for (kv, threads) in kv_types.flat_map(|kv| [1, 2, 3].map(|threads| (kv, threads))) {
             // The prompt fills 250 of 256 positions of a page: the steps stay inside it.
@@ -95,7 +96,7 @@ fn a_decode_step_allocates_nothing() {
                         step();
                         taken = taken.min(ALLOCATOR.total_allocated() - before);
                     }
-                    let case = format!("{weight_type:?}, {kv:?}, {threads} threads, {count} rows");
+                    let case = format!("{precision:?}, {kv:?}, {threads} threads, {count} rows");
                     assert_eq!(taken, 0, "{case}");
                 }
                 for seq in seqs.iter() {

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use beamgen_kernels::{
     AttentionRow, AttentionShape, CeilingMemory, Ceilings, Cpu, Epilogue, KvFormat, KvPages,
-    KvShape, KvSlot, LinearScratch, PackedLinear, Parallel, RopeTable, WeightFormat, WidestInputs, attention,
-    exp_weights, kv_store, log_sum_exp, maxima, maxima_len, rmsnorm, rope, silu_mul,
+    KvShape, KvSlot, LinearScratch, PackedLinear, Parallel, RopeTable, WeightFormat, WidestInputs,
+    attention, exp_weights, kv_store, log_sum_exp, maxima, maxima_len, rmsnorm, rope, silu_mul,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 

@@ -374,7 +374,14 @@ mod tests {
     fn rates_are_measured_and_the_copy_is_one() {
         let pool = ThreadPool::new(2);
         let rates = MachineRates::measure(&pool, Isa::detect(), 1 << 20).unwrap();
-        for rate in [rates.read, rates.copy, rates.floats, rates.pairs, rates.bytes, rates.blocks] {
+        for rate in [
+            rates.read,
+            rates.copy,
+            rates.floats,
+            rates.pairs,
+            rates.bytes,
+            rates.blocks,
+        ] {
             assert!(rate.is_finite() && rate > 0.0, "{rates:?}");
         }
         let mut memory = CeilingMemory::new(1000).unwrap();

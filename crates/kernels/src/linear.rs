@@ -16,7 +16,8 @@ use crate::parallel::{Parallel, SharedOut};
 pub use blocks::scale_min;
 pub use format::WeightFormat;
 use format::{
-    Bf16, F16, F32, Pairs, Panels, Product, RoundPairs, Stored, round_pairs, unpack, unpack_pairs, with_blocks,
+    Bf16, F16, F32, Pairs, Panels, Product, RoundPairs, Stored, round_pairs, unpack, unpack_pairs,
+    with_blocks,
 };
 pub use int8::Q8Block;
 use out::Out;
@@ -260,15 +261,22 @@ impl PackedLinear {
         // Rounding takes about two operations per value.
         let work = 2 * x.len() as u64;
         let rows = (x.len() / inputs).div_ceil(cpu.parallel.tasks_for(work));
-        cpu.parallel.for_pieces(pairs, rows * width, work, |i, pairs| {
-            let x = &x[i * rows * inputs..][..pairs.len() / width * inputs];
-            cpu.isa.run(RoundPairs { inputs, x, pairs });
-        });
+        cpu.parallel
+            .for_pieces(pairs, rows * width, work, |i, pairs| {
+                let x = &x[i * rows * inputs..][..pairs.len() / width * inputs];
+                cpu.isa.run(RoundPairs { inputs, x, pairs });
+            });
     }
 
     /// `inputs` are the words of an input row.
-    fn run<W: Product>(&self, words: &[W::Word], inputs: usize, cpu: Cpu, x: &[W::Input], out: Out<'_>)
-    where
+    fn run<W: Product>(
+        &self,
+        words: &[W::Word],
+        inputs: usize,
+        cpu: Cpu,
+        x: &[W::Input],
+        out: Out<'_>,
+    ) where
         W::Word: Sync,
         W::Input: Sync,
     {
@@ -281,15 +289,18 @@ impl PackedLinear {
         cpu.parallel
             .for_each(row_tasks * panel_tasks, work, |task| {
                 let (r, p) = (task / panel_tasks, task % panel_tasks);
-                W::run(cpu.isa, Tile::<W> {
-                    inputs,
-                    weights: words,
-                    x,
-                    // Tasks have different rows or different panels.
-                    out,
-                    rows: r * rows / row_tasks..(r + 1) * rows / row_tasks,
-                    panels: p * panels / panel_tasks..(p + 1) * panels / panel_tasks,
-                });
+                W::run(
+                    cpu.isa,
+                    Tile::<W> {
+                        inputs,
+                        weights: words,
+                        x,
+                        // Tasks have different rows or different panels.
+                        out,
+                        rows: r * rows / row_tasks..(r + 1) * rows / row_tasks,
+                        panels: p * panels / panel_tasks..(p + 1) * panels / panel_tasks,
+                    },
+                );
             });
     }
 }

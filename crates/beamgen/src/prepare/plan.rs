@@ -1,6 +1,8 @@
 //! Chooses the device that runs the models, and plans its memory.
 
-use beamgen_engine::{Compute, ComputeType, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
+use beamgen_engine::{
+    Compute, ComputeType, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights,
+};
 use beamgen_prm::{HeadSpec, RewardModel};
 
 use super::judges::PreparedJudge;

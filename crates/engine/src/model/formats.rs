@@ -2,8 +2,8 @@
 
 use beamgen_kernels::WeightFormat;
 
-use crate::{ComputeType, Precision, WeightType};
 use crate::weights::View;
+use crate::{ComputeType, Precision, WeightType};
 
 impl Precision {
     /// The format of a matrix that multiplies, with `inputs` columns. Its rows come from the

@@ -1,5 +1,6 @@
 use beamgen_kernels::{Cpu, Isa, KvFormat, KvPages, KvShape, RopeTable, ThreadPool};
 
+use crate::account::Clock;
 use crate::buffers::Buffers;
 use crate::chunk::Chunk;
 use crate::decoder::Pass;
@@ -13,6 +14,7 @@ pub(crate) struct CpuRunner {
     pub(crate) kv: KvPages,
     rope: RopeTable,
     buffers: Buffers,
+    pub(crate) clock: Clock,
 }
 
 pub(crate) struct CpuPass<'a> {
@@ -52,6 +54,7 @@ impl CpuRunner {
             kv: KvPages::stored_as(shape, format),
             rope: c.rope.table(c.head_dim),
             buffers: Buffers::new(c, decoder.widest_inputs(), config.max_rows),
+            clock: Clock::default(),
         };
         Ok((runner, pages))
     }
@@ -86,6 +89,7 @@ impl CpuRunner {
             kv: &mut self.kv,
             buffers: &mut self.buffers,
             tables: pass.tables,
+            clock: &mut self.clock,
         };
         // All chunks are one region of the pool, so its threads are woken only once per call.
         self.pool.run(pass.work, |parallel| {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use beamgen_engine::{
-    Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, Rows, SeqId, Tensor, Want,
-    WeightType, Weights,
+    Append, ComputeType, Engine, EngineConfig, Model, ModelConfig, Output, Precision, Rope, Rows,
+    SeqId, Tensor, Want, WeightType, Weights,
 };
 pub(crate) use beamgen_test_support::numbers::noise;
 
@@ -147,10 +147,16 @@ pub(crate) fn random_model(config: ModelConfig) -> Arc<Model> {
     random_model_as(config, WeightType::Auto)
 }
 
-pub(crate) fn random_model_as(config: ModelConfig, weight_type: WeightType) -> Arc<Model> {
+pub(crate) fn random_model_as(config: ModelConfig, precision: impl Into<Precision>) -> Arc<Model> {
     let weights = Weights::from_tensors(random_weights(&config)).unwrap();
-    Arc::new(Model::from_weights(config, &weights, weight_type).unwrap())
+    Arc::new(Model::from_weights(config, &weights, precision).unwrap())
 }
+
+/// Weights and arithmetic in bfloat16.
+pub(crate) const BF16: Precision = Precision {
+    weights: WeightType::Bf16,
+    compute: ComputeType::Bf16,
+};
 
 pub(crate) fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {
     let mut config = EngineConfig {

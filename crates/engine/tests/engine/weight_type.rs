@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use crate::common::{
-    append, assert_same_bits, engine, even_config, fixture, random_model_as, random_weights,
+    BF16, append, assert_same_bits, engine, even_config, fixture, random_model_as, random_weights,
     tiny_config, tokens,
 };
 use beamgen_engine::{
-    Compute, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Rows, Tensor, Want,
-    WeightType, Weights,
+    Compute, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Precision, Rows, Tensor,
+    Want, WeightType, Weights,
 };
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
-const KV_TYPES: [KvType; 5] = [
+const KV_TYPES: [KvType; 6] = [
     KvType::F32,
     KvType::Bf16,
     KvType::F16,
     KvType::Bf16,
     KvType::F32,
+    KvType::Bf16,
 ];
 
 const TYPES: [WeightType; 5] = [
@@ -232,7 +233,8 @@ fn the_footprint_is_what_is_taken() {
             threads: 1,
             ..EngineConfig::default()
         };
-        for (kind, kv_dtype) in TYPES.into_iter().zip(KV_TYPES) {
+        let types = TYPES.into_iter().map(Precision::from).chain([BF16]);
+        for (kind, kv_dtype) in types.zip(KV_TYPES) {
             let settings = EngineConfig {
                 kv_dtype,
                 ..settings.clone()
@@ -241,7 +243,7 @@ fn the_footprint_is_what_is_taken() {
                 .footprint(&weights, kind, &settings, &Compute::Cpu)
                 .unwrap();
             let model = Model::from_weights(config.clone(), &weights, kind).unwrap();
-            assert_eq!(footprint.weights, model.bytes(), "{folder:?} {kind}");
+            assert_eq!(footprint.weights, model.bytes(), "{folder:?} {kind:?}");
             let mut engine = Engine::new(model.into(), settings.clone()).unwrap();
             let page = engine.kv().page_bytes;
             assert_eq!(footprint.kv_per_token * settings.page_size, page);
@@ -257,6 +259,43 @@ fn the_footprint_is_what_is_taken() {
             assert_eq!(footprint.buffers, engine.buffer_bytes(), "{folder:?}");
         }
     }
+}
+
+/// Arithmetic in bfloat16 rounds the inputs of every matrix, too. The error must be of the size
+/// that rounding the weights alone has.
+#[test]
+fn bf16_arithmetic_errs_as_much_as_rounded_weights_do() {
+    let mut wide = even_config();
+    wide.hidden_size = 256;
+    let model = |precision: Precision| {
+        let weights = Weights::from_tensors(random_weights(&wide)).unwrap();
+        logits(Model::from_weights(wide.clone(), &weights, precision).unwrap())
+    };
+    let exact = model(WeightType::F32.into());
+    let weights = relative_error(&model(WeightType::Bf16.into()), &exact);
+    let arithmetic = relative_error(&model(BF16), &exact);
+    println!("{weights:.1e} with rounded weights, {arithmetic:.1e} with bfloat16 arithmetic");
+    assert!(arithmetic > weights, "inputs are rounded, too");
+    assert!(arithmetic < 2.5 * weights && arithmetic < 0.02);
+    let auto = Precision {
+        weights: WeightType::Auto,
+        ..BF16
+    };
+    assert_same(&model(auto), &model(BF16));
+}
+
+#[test]
+fn types_that_contradict_each_other_are_refused() {
+    let precision = Precision {
+        weights: WeightType::F16,
+        ..BF16
+    };
+    let weights = Weights::from_tensors(random_weights(&tiny_config())).unwrap();
+    let error = Model::from_weights(tiny_config(), &weights, precision).unwrap_err();
+    assert!(error.to_string().contains("dtype f16"), "{error}");
+    let settings = EngineConfig::default();
+    let planned = tiny_config().footprint(&weights, precision, &settings, &Compute::Cpu);
+    assert_eq!(planned.unwrap_err().to_string(), error.to_string());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The number formats of weights, and their conversion to float32 in registers.
 
-use crate::buffer::{AlignedBuf, Number};
 use crate::Isa;
+use crate::buffer::{AlignedBuf, Number};
 use crate::isa::Task;
 use crate::kv::TINY;
 use crate::simd::{LANES, Simd};
@@ -66,7 +66,10 @@ macro_rules! with_blocks {
                 type $F = blocks::Q6K;
                 $body
             }
-            WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::Bf16Pairs | WeightFormat::F16 => $other,
+            WeightFormat::F32
+            | WeightFormat::Bf16
+            | WeightFormat::Bf16Pairs
+            | WeightFormat::F16 => $other,
         }
     }};
 }
@@ -138,12 +141,7 @@ pub(super) trait Product {
     /// `words` must be valid for reading 32 of them.
     unsafe fn load<S: Simd>(s: S, words: *const Self::Word, half: usize) -> Self::Operand<S>;
     fn splat<S: Simd>(s: S, input: Self::Input) -> Self::Operand<S>;
-    fn multiply<S: Simd>(
-        s: S,
-        x: Self::Operand<S>,
-        weights: Self::Operand<S>,
-        sum: S::V,
-    ) -> S::V;
+    fn multiply<S: Simd>(s: S, x: Self::Operand<S>, weights: Self::Operand<S>, sum: S::V) -> S::V;
 
     /// Runs `task` with the instructions of the tier for these products.
     fn run<T: Task>(isa: Isa, task: T) -> T::Output {

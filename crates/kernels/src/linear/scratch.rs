@@ -1,8 +1,8 @@
 //! Working memory of layers that convert their inputs before they multiply.
 
-use super::{PackedLinear, WeightFormat};
 use super::blocks::GROUP;
 use super::int8::{InputBytes, InputScale};
+use super::{PackedLinear, WeightFormat};
 
 /// Working memory for the converted inputs of layers. It grows to the largest call.
 #[derive(Debug, Default)]

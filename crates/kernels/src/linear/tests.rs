@@ -296,8 +296,14 @@ fn pairs_reference(x: &[f32], weight: &[f32]) -> Vec<f32> {
     let x = rounded(x);
     let rows = weight.chunks_exact(x.len().min(weight.len()));
     rows.map(|w| {
-        let pairs = x.as_chunks::<2>().0.iter().zip(rounded(w).as_chunks::<2>().0.to_vec());
-        pairs.fold(0.0, |sum: f32, (x, w)| x[0].mul_add(w[0], x[1].mul_add(w[1], sum)))
+        let pairs = x
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .zip(rounded(w).as_chunks::<2>().0.to_vec());
+        pairs.fold(0.0, |sum: f32, (x, w)| {
+            x[0].mul_add(w[0], x[1].mul_add(w[1], sum))
+        })
     })
     .collect()
 }
@@ -325,7 +331,11 @@ fn pairs_are_summed_in_one_order_on_every_tier() {
                 let x = &x[r * inputs..][..inputs];
                 for (n, weight) in weight.chunks_exact(inputs).enumerate() {
                     let want = pairs_reference(x, weight)[0] + bias[n];
-                    assert_eq!(y[r * outputs + n].to_bits(), want.to_bits(), "{inputs} {r} {n}");
+                    assert_eq!(
+                        y[r * outputs + n].to_bits(),
+                        want.to_bits(),
+                        "{inputs} {r} {n}"
+                    );
                 }
             }
         }
@@ -352,7 +362,13 @@ fn pairs_with_tiny_numbers_are_the_same_on_every_tier() {
         .filter(int8::fused)
         .map(|cpu| {
             let mut y = vec![0.0; rows * outputs];
-            layer.forward(cpu, &mut LinearScratch::default(), &x, &mut y, Epilogue::Store);
+            layer.forward(
+                cpu,
+                &mut LinearScratch::default(),
+                &x,
+                &mut y,
+                Epilogue::Store,
+            );
             y
         })
         .collect();

@@ -48,7 +48,12 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn load_pairs(self, p: *const u32) -> Self::Pairs {
         // SAFETY: sixteen words are thirty-two halves.
-        unsafe { (self.load_bf16(p.cast(), false), self.load_bf16(p.cast(), true)) }
+        unsafe {
+            (
+                self.load_bf16(p.cast(), false),
+                self.load_bf16(p.cast(), true),
+            )
+        }
     }
     #[inline(always)]
     fn splat_pair(self, pair: u32) -> Self::Pairs {
