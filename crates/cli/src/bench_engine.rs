@@ -287,16 +287,15 @@ fn cells(row: &Value, types: Types) -> Vec<String> {
         None => format!("{:.1}", number(key)),
     };
     // On a CUDA device only the copy rate was measured, so the peak of arithmetic is unknown.
-    let (reads, most) = match row["device_copy_gb_per_s"].as_f64() {
-        Some(copy) => (copy, None),
-        None => {
-            let most = match (types.dtype, types.compute) {
-                (WeightType::Int8, _) => "block_dot_gop_per_s",
-                (_, ComputeType::Bf16) => "bf16_gflop_per_s",
-                _ => "fma_gflop_per_s",
-            };
-            (number("read_gb_per_s"), Some(number(most)))
-        }
+    let (reads, most) = if let Some(copy) = row["device_copy_gb_per_s"].as_f64() {
+        (copy, None)
+    } else {
+        let most = match (types.dtype, types.compute) {
+            (WeightType::Int8, _) => "block_dot_gop_per_s",
+            (_, ComputeType::Bf16) => "bf16_gflop_per_s",
+            _ => "fma_gflop_per_s",
+        };
+        (number("read_gb_per_s"), Some(number(most)))
     };
     let spread = |low, high| format!("{:.1} to {:.1}", number(low), number(high));
     vec![

@@ -120,6 +120,8 @@ class BenchSettings(_Search, total=False):
     """Reference model of an implicit reward model, named as for ``prm``."""
     dtype: str | None
     """Weights: auto, f32, bf16, f16, int8."""
+    compute: str | None
+    """Arithmetic of float weights: auto, f32 or bf16."""
     device: str | None
     """Device that computes: auto, cpu, cuda or cuda:N."""
     kv_dtype: str | None

@@ -78,7 +78,8 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
         // SAFETY: see above the impl; both types are 512 bits of bfloat16.
         unsafe {
             if BF16 {
-                return _mm512_dpbf16_ps(sum, std::mem::transmute(a), std::mem::transmute(b));
+                let [a, b] = [a, b].map(|v| std::mem::transmute::<__m512i, __m512bh>(v));
+                return _mm512_dpbf16_ps(sum, a, b);
             }
             let odd = _mm512_set1_epi32(!0xffff);
             let [a1, b1] = [a, b].map(|v| _mm512_castsi512_ps(_mm512_and_si512(v, odd)));
