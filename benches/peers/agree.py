@@ -54,11 +54,11 @@ def theirs(model, sequences):
         return [model(torch.tensor([ids])).logits[0].float().numpy() for ids in sequences]
 
 
-def ours(folder, dtype, compute, sequences, width):
+def ours(folder, dtype, compute, sequences, width, *output):
     with tempfile.TemporaryDirectory() as place:
         ids, out = pathlib.Path(place) / "ids.jsonl", pathlib.Path(place) / "out.f32"
         ids.write_text("".join(json.dumps(line) + "\n" for line in sequences))
-        subprocess.run([a.logits, folder, dtype, compute, ids, out], check=True)
+        subprocess.run([a.logits, folder, dtype, compute, ids, out, *output], check=True)
         rows = np.fromfile(out, dtype="<f4").reshape(-1, width)
     return np.split(rows, np.cumsum([len(line) for line in sequences])[:-1])
 
@@ -98,7 +98,7 @@ for folder in a.models:
             return ours(folder, dtype, compute, sequences, config.vocab_size)
         score = high.score
         weight, bias = score.weight.detach().numpy(), score.bias.detach().numpy()
-        hidden = ours(folder, dtype, compute, sequences, config.hidden_size)
+        hidden = ours(folder, dtype, compute, sequences, config.hidden_size, "hidden")
         return [rows @ weight.T + bias for rows in hidden]
 
     print(f"\n{folder.name}: {len(sequences)} sequences, {sum(map(len, sequences))} positions, against transformers in bfloat16\n")
