@@ -246,6 +246,23 @@ pub(crate) trait Simd: Copy {
         }
         a[0]
     }
+    /// The bits of the largest magnitude in two vectors. Magnitudes are ordered as their bits are,
+    /// NaN above all.
+    #[inline(always)]
+    fn largest(self, v: [Self::V; 2]) -> u32 {
+        let magnitudes = v.map(|v| self.to_array(v).map(|x| x.to_bits() & 0x7fff_ffff));
+        magnitudes.iter().flatten().fold(0, |max, x| max.max(*x))
+    }
+    /// Rounds to whole numbers (ties to even), which must be in -127..=127, and returns them as
+    /// bytes, with their sum. NaN gives any number.
+    #[inline(always)]
+    fn to_bytes(self, v: Self::V) -> ([u8; LANES], i32) {
+        // Adding this number (1.5 * 2^23) rounds to an integer, which is then in the low bits.
+        const ROUND: f32 = 12_582_912.0;
+        let bytes = self.to_array(v).map(|x| (x + ROUND).to_bits() as u8);
+        let sum = bytes.iter().map(|byte| i32::from(byte.cast_signed())).sum();
+        (bytes, sum)
+    }
 
     /// The largest lane, compared pairwise like [`max`](Self::max).
     #[inline(always)]

@@ -33,14 +33,15 @@ pub(super) struct Quantize<'a> {
 
 impl Int8Task for Quantize<'_> {
     #[inline(always)]
-    fn run<I: Int8>(self, _: I) {
+    fn run<I: Int8>(self, i: I) {
+        let s = i.floats();
         for b in self.range {
             let (first, end) = (self.blocks.first(b), self.blocks.first(b + 1));
             for row in first..end {
                 let x = &self.x[row * self.groups * GROUP..][..self.groups * GROUP];
                 for (g, values) in x.as_chunks().0.iter().enumerate() {
                     let at = first * self.groups + g * (end - first) + row - first;
-                    let (bytes, scale) = quantize(values);
+                    let (bytes, scale) = quantize(s, values);
                     // SAFETY: one of `rows * groups` groups, and of a row of this task.
                     unsafe {
                         self.bytes.get().add(at).write(bytes);
@@ -55,15 +56,10 @@ impl Int8Task for Quantize<'_> {
 /// Quantises a group of inputs. The scale is the largest magnitude / 127, and the bytes are rounded
 /// to the nearest (ties to even). A group with an infinite or NaN value gets the scale NaN.
 #[inline(always)]
-fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
-    // Adding this number (1.5 * 2^23) rounds to an integer, which is then in the low bits.
-    const ROUND: f32 = 12_582_912.0;
-    // Magnitudes are ordered as their bits are, NaN above all.
-    let mut largest = 0;
-    for x in x {
-        largest = largest.max(x.to_bits() & 0x7fff_ffff);
-    }
-    let largest = f32::from_bits(largest);
+fn quantize<S: Simd>(s: S, x: &[f32; GROUP]) -> (InputBytes, InputScale) {
+    // SAFETY: two vectors of sixteen.
+    let x = unsafe { [s.load(x.as_ptr()), s.load(x.as_ptr().add(LANES))] };
+    let largest = f32::from_bits(s.largest(x));
     let (scale, inverse) = if !largest.is_finite() {
         (f32::NAN, 0.0)
     } else if largest < f32::MIN_POSITIVE * 128.0 {
@@ -72,15 +68,15 @@ fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
     } else {
         (largest / 127.0, 127.0 / largest)
     };
-    let mut bytes = [0u8; GROUP];
-    for (byte, x) in bytes.iter_mut().zip(x) {
-        *byte = (x * inverse + ROUND).to_bits() as u8;
-    }
-    let sum = |bytes: &[u8]| -> i32 { bytes.iter().map(|b| i32::from(b.cast_signed())).sum() };
-    let (first, second) = (sum(&bytes[..GROUP / 2]), sum(&bytes[GROUP / 2..]));
+    let inverse = s.splat(inverse);
+    let (low, first) = s.to_bytes(s.mul(x[0], inverse));
+    let (high, second) = s.to_bytes(s.mul(x[1], inverse));
     let mut words = [0; GROUP / 4];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-        *word = i32::from_ne_bytes(*bytes);
+    let (lower, upper) = words.split_at_mut(GROUP / 8);
+    for (words, bytes) in [(lower, low), (upper, high)] {
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = i32::from_ne_bytes(*bytes);
+        }
     }
     let scales = InputScale {
         scale,

@@ -221,6 +221,24 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
         }
     }
     #[inline(always)]
+    fn largest(self, v: [__m512; 2]) -> u32 {
+        // SAFETY: see above the impl.
+        unsafe {
+            let [a, b] = v.map(|v| _mm512_castps_si512(_mm512_abs_ps(v)));
+            _mm512_reduce_max_epu32(_mm512_max_epu32(a, b))
+        }
+    }
+    #[inline(always)]
+    fn to_bytes(self, v: __m512) -> ([u8; LANES], i32) {
+        // SAFETY: see above the impl. Sixteen bytes are 128 bits. The conversion rounds as floating
+        // point does by default, and nothing here changes that.
+        unsafe {
+            let whole = _mm512_cvtps_epi32(v);
+            let bytes = std::mem::transmute::<__m128i, [u8; LANES]>(_mm512_cvtepi32_epi8(whole));
+            (bytes, _mm512_reduce_add_epi32(whole))
+        }
+    }
+    #[inline(always)]
     fn max_lane(self, v: __m512) -> f32 {
         // SAFETY: see above the impl.
         unsafe {
