@@ -73,7 +73,9 @@ fn a_row_a_measurement_whose_figures_fit_each_other() {
             "read_gb_per_s",
             "copy_gb_per_s",
             "fma_gflop_per_s",
+            "bf16_gflop_per_s",
             "byte_dot_gop_per_s",
+            "block_dot_gop_per_s",
         ] {
             assert!(number(ceiling) > 0.0, "{row}");
         }
@@ -114,6 +116,68 @@ fn people_get_a_table_beside_the_ceilings() {
         "nothing sampled",
         "this machine: reads",
         "decode tokens/s",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+/// Every operation of a pass has a line, and the lines add up to less than the pass.
+#[test]
+fn a_profile_accounts_for_the_time_of_a_pass() {
+    let place = Place::new();
+    let bench = [
+        "bench-engine",
+        "--batch",
+        "6",
+        "--prefix",
+        "40",
+        "--new",
+        "3",
+        "--repeat",
+        "2",
+        "--threads",
+        "1",
+        "--profile",
+    ];
+    for types in [&["--compute", "bf16"][..], &["--dtype", "int8"], &[]] {
+        let ran = place.run(&[&bench, types, &["--json"]].concat()).ok();
+        let row = &ran.json()[0];
+        for phase in ["prefill_profile", "decode_profile"] {
+            let profile = &row[phase];
+            let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+            let lines = profile["operations"].as_array().expect("lines");
+            let names: Vec<_> = lines.iter().map(|line| &line["operation"]).collect();
+            for name in ["qkv", "attention", "gate-up", "down", "head"] {
+                assert!(
+                    names.iter().any(|other| **other == name),
+                    "{name}: {profile}"
+                );
+            }
+            let sum: f64 = lines.iter().map(|line| number(&line["ms"])).sum();
+            assert!(
+                0.0 < sum && sum <= number(&profile["ms"]) + 0.01,
+                "{profile}"
+            );
+            let least: f64 = lines.iter().map(|line| number(&line["least_ms"])).sum();
+            assert!(
+                (least - number(&profile["least_ms"])).abs() < 0.01,
+                "{profile}"
+            );
+            // The head multiplies every row of a decoding pass, and the last one of a prompt.
+            let head = lines.iter().find(|line| line["operation"] == "head");
+            let operations = number(&head.expect("a head")["operations"]);
+            let rows = if phase == "prefill_profile" { 1.0 } else { 6.0 };
+            assert!(
+                operations > 0.0 && operations % (2.0 * rows) == 0.0,
+                "{profile}"
+            );
+        }
+    }
+    let text = place.run(&bench).ok().stdout;
+    for words in [
+        "decode, prompt 40, batch 6:",
+        "of the roofline",
+        "whole pass",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

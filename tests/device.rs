@@ -317,6 +317,17 @@ fn logits_are_in_the_plan() {
     }
 }
 
+#[test]
+fn a_profile_is_refused_on_a_device() {
+    let place = Place::new();
+    let args = ["bench-engine", "--device", "cuda", "--profile"];
+    let Some(ran) = emulated(&place, &args, &[]) else {
+        return;
+    };
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("use --device cpu"), "{}", ran.stderr);
+}
+
 /// Answer and steps of the first problem.
 fn chain(ran: &Ran) -> [Value; 2] {
     let result = &results(ran)[0];

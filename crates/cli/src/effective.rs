@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use beamgen::Config;
-use beamgen::models::{KvType, MemoryPlan};
+use beamgen::models::{ComputeType, KvType, MemoryPlan};
 
 use crate::plan;
 use crate::table::counted;
@@ -114,8 +114,12 @@ fn numbers(config: &Config, plan: &MemoryPlan) -> String {
         (KvType::Auto, _) => "as the weights".to_owned(),
         (kv, _) => kv.to_string(),
     };
+    let arithmetic = match config.models.compute {
+        ComputeType::Bf16 => "; arithmetic: bf16",
+        ComputeType::Auto | ComputeType::F32 => "",
+    };
     format!(
-        "weights: {}; keys and values: {kv}; device: {}",
+        "weights: {}{arithmetic}; keys and values: {kv}; device: {}",
         weights.join(", "),
         plan.device
     )

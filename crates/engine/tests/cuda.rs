@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Compute, DeviceChoice, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Output,
-    RowEdits, SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights,
-    log_prob,
+    Append, Compute, ComputeType, DeviceChoice, Engine, EngineConfig, Error, KvType, Model,
+    ModelConfig, Output, Precision, RowEdits, SampleRow, Sampler, SamplingParams, SeqId,
+    ThreadPool, Want, WeightType, Weights, log_prob,
 };
 use beamgen_test_support::{Missing, skip};
-use common::{append, assert_same_bits, even_config, random_weights, tiny_config};
+use common::{BF16, append, assert_same_bits, even_config, random_weights, tiny_config};
 
 const BYTES: usize = 4 << 20;
 
@@ -462,10 +462,20 @@ fn what_a_device_cannot_do_is_said() {
     let config = even_config();
     let weights = Weights::from_tensors(random_weights(&config)).unwrap();
     let pool = ThreadPool::new(1);
-    let load = |weight_type| Model::on(&compute, config.clone(), &weights, weight_type, &pool);
-    let error = load(WeightType::Int8).unwrap_err().to_string();
+    let load =
+        |precision: Precision| Model::on(&compute, config.clone(), &weights, precision, &pool);
+    let error = load(WeightType::Int8.into()).unwrap_err().to_string();
     assert!(error.contains("int8") && error.contains("bf16"), "{error}");
-    let model = Arc::new(load(WeightType::Auto).unwrap());
+    let wide = Precision {
+        weights: WeightType::Bf16,
+        compute: ComputeType::F32,
+    };
+    let error = load(wide).unwrap_err().to_string();
+    assert!(error.contains("compute auto"), "{error}");
+    // A device computes in the type of the weights, so both name the same arithmetic.
+    let bf16 = load(BF16).unwrap().bytes();
+    assert_eq!(bf16, load(WeightType::Bf16.into()).unwrap().bytes());
+    let model = Arc::new(load(WeightType::Auto.into()).unwrap());
     let refuse = |settings: EngineConfig| {
         let error = Engine::new(Arc::clone(&model), settings).unwrap_err();
         assert!(!error.to_string().contains('\n'));
