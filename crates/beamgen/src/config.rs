@@ -120,7 +120,6 @@ pub struct ModelsConfig {
     /// The number type of weights in memory. int8 also quantises activations.
     pub dtype: WeightType,
     /// The arithmetic of matrices whose weights are floats.
-    #[serde(skip_serializing_if = "is_default")]
     pub compute: ComputeType,
     /// Whether hub models are taken from the local cache only, without network access.
     pub offline: bool,

@@ -305,6 +305,26 @@ impl PackedLinear {
     }
 }
 
+impl WidestInputs {
+    /// Returns the inputs of one layer.
+    #[must_use]
+    pub fn of(layer: &PackedLinear) -> Self {
+        let mut widest = Self::default();
+        widest.include(layer.format(), layer.inputs());
+        widest
+    }
+
+    /// Takes a layer of this format and number of inputs into account.
+    pub fn include(&mut self, format: WeightFormat, inputs: usize) {
+        let widest = match format {
+            WeightFormat::Bf16Pairs => &mut self.pairs,
+            WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::F16 => return,
+            _ => &mut self.blocks,
+        };
+        *widest = inputs.max(*widest);
+    }
+}
+
 /// The estimated operations of packing: 16 for reading, converting and placing each weight.
 fn packing_work(inputs: usize, outputs: usize) -> u64 {
     16 * (inputs * outputs) as u64

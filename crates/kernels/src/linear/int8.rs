@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use super::blocks::{self, Blocks, GROUP};
 use super::int8_tile::{Quantize, Tile};
 use super::out::Out;
-use super::{LinearScratch, PANEL, packing_work};
+use super::scratch::LinearScratch;
+use super::{PANEL, packing_work};
 use crate::Cpu;
 use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
@@ -76,25 +77,6 @@ impl Q8Block {
             *w = f32::from(value) * scale;
         }
     }
-}
-
-/// The signed bytes, in -127..=127, of 32 neighbouring inputs of a row: four in each word.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(32))]
-pub(super) struct InputBytes(pub(super) [i32; GROUP / 4]);
-
-/// The scale of a group of inputs, and the sums that the products of the group need.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(super) struct InputScale {
-    pub(super) scale: f32,
-    /// The scale times the sum of the bytes.
-    pub(super) sum: f32,
-    /// -128 times the sum of the bytes. VNNI reads weights as unsigned bytes, with an offset of
-    /// 128.
-    pub(super) offset: i32,
-    /// -128 times the sum of the first 16 bytes, for formats with a scale per half group.
-    pub(super) first_offset: i32,
 }
 
 /// Bytes of the panels of a layer.

@@ -6,8 +6,9 @@ use super::PANEL;
 #[cfg(target_arch = "x86_64")]
 use super::amx_tile::Sums;
 use super::blocks::{self, Blocks, CHUNK, GROUP, Scales, WIDE};
-use super::int8::{InputBytes, InputScale, RowBlocks};
+use super::int8::RowBlocks;
 use super::out::Out;
+use super::scratch::{InputBytes, InputScale};
 use crate::isa::Int8Task;
 use crate::parallel::{SharedOut, TASK_ROWS};
 #[cfg(target_arch = "x86_64")]

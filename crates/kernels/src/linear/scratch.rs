@@ -1,8 +1,25 @@
 //! Working memory of layers that convert their inputs before they multiply.
 
 use super::blocks::GROUP;
-use super::int8::{InputBytes, InputScale};
-use super::{PackedLinear, WeightFormat};
+
+/// The signed bytes, in -127..=127, of 32 neighbouring inputs of a row: four in each word.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+pub(super) struct InputBytes(pub(super) [i32; GROUP / 4]);
+
+/// The scale of a group of inputs, and the sums that the products of the group need.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct InputScale {
+    pub(super) scale: f32,
+    /// The scale times the sum of the bytes.
+    pub(super) sum: f32,
+    /// -128 times the sum of the bytes. VNNI reads weights as unsigned bytes, with an offset of
+    /// 128.
+    pub(super) offset: i32,
+    /// -128 times the sum of the first 16 bytes, for formats with a scale per half group.
+    pub(super) first_offset: i32,
+}
 
 /// Working memory for the converted inputs of layers. It grows to the largest call.
 #[derive(Debug, Default)]
@@ -18,32 +35,12 @@ pub struct LinearScratch {
 /// working memory of all layers follows from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WidestInputs {
-    blocks: usize,
-    pairs: usize,
+    pub(super) blocks: usize,
+    pub(super) pairs: usize,
 }
 
 /// The number of groups beyond the last one that reading a whole tile of rows may reach.
 const BEYOND: usize = 16;
-
-impl WidestInputs {
-    /// Returns the inputs of one layer.
-    #[must_use]
-    pub fn of(layer: &PackedLinear) -> Self {
-        let mut widest = Self::default();
-        widest.include(layer.format(), layer.inputs());
-        widest
-    }
-
-    /// Takes a layer of this format and number of inputs into account.
-    pub fn include(&mut self, format: WeightFormat, inputs: usize) {
-        let widest = match format {
-            WeightFormat::Bf16Pairs => &mut self.pairs,
-            WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::F16 => return,
-            _ => &mut self.blocks,
-        };
-        *widest = inputs.max(*widest);
-    }
-}
 
 impl LinearScratch {
     /// Allocates enough memory for calls of up to `rows` rows of layers with these inputs.
