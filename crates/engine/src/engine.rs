@@ -366,8 +366,10 @@ impl Engine {
     /// Opens an account of the passes from now on, which measures each operation. An account on a
     /// CUDA device stays empty.
     pub fn open_account(&mut self) {
-        if let Runner::Cpu(runner) = &mut self.runner {
-            runner.clock.open();
+        match &mut self.runner {
+            Runner::Cpu(runner) => runner.clock.open(),
+            #[cfg(feature = "cuda")]
+            Runner::Cuda(_) => {}
         }
     }
 

@@ -18,8 +18,9 @@ pub enum WeightFormat {
     F32,
     /// bfloat16: the upper half of a float32.
     Bf16,
-    /// bfloat16 that is multiplied as bfloat16: the inputs are rounded to it, too. Products of
-    /// pairs of inputs are summed in float32 in the order of VDPBF16PS ([`round_pairs`]).
+    /// bfloat16 that is multiplied as bfloat16: the inputs are rounded to it, too. Products are
+    /// summed in float32 in the order of the instruction VDPBF16PS, pair by pair of inputs, the
+    /// second product of a pair first. Weights and inputs below 2⁻⁵⁰ in magnitude count as 0.
     Bf16Pairs,
     /// float16 of IEEE 754.
     F16,
