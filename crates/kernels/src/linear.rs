@@ -33,7 +33,8 @@ const PANEL: usize = 32;
 /// Weights in float32, bfloat16 or float16 become float32 on their way into registers. Every output
 /// is a sum over `k = 0..K` in that order, one fused multiply-add after the other (where the
 /// machine has it), then the bias. This holds for every number of rows and each of these formats.
-/// Layers in blocks ([`WeightFormat::is_blocks`]) sum group by group, also in a fixed order.
+/// Layers of pairs ([`WeightFormat::Bf16Pairs`]) sum pair by pair of inputs, and layers in blocks
+/// ([`WeightFormat::is_blocks`]) group by group, also in fixed orders.
 #[derive(Debug)]
 pub struct PackedLinear {
     inputs: usize,
@@ -373,7 +374,8 @@ fn pack_pairs(
 }
 
 /// Computes one row in float64 with row-major weights. [`PackedLinear::forward`] is within 1e-6
-/// times the square root of `inputs` of this result.
+/// times the square root of `inputs` of this result, if `x` and `weight` are rounded as the format
+/// rounds them.
 #[must_use]
 pub fn linear_reference(x: &[f32], weight: &[f32], bias: Option<&[f32]>) -> Vec<f64> {
     weight

@@ -41,6 +41,31 @@ pub(crate) fn prefetch(p: *const u8) {
     let _ = p;
 }
 
+/// Implements the products of pairs of bfloat16 with float32, for tiers without instructions for
+/// them: the first numbers of the pairs are in one vector, the second ones in another.
+macro_rules! pairs_as_floats {
+    () => {
+        type Pairs = (Self::V, Self::V);
+
+        #[inline(always)]
+        unsafe fn load_pairs(self, p: *const u32) -> Self::Pairs {
+            let halves = p.cast();
+            // SAFETY: sixteen words are thirty-two halves.
+            unsafe { (self.load_bf16(halves, false), self.load_bf16(halves, true)) }
+        }
+        #[inline(always)]
+        fn splat_pair(self, pair: u32) -> Self::Pairs {
+            let [first, second] = [pair << 16, pair & !0xffff].map(f32::from_bits);
+            (self.splat(first), self.splat(second))
+        }
+        #[inline(always)]
+        fn dot_pairs(self, a: Self::Pairs, b: Self::Pairs, sum: Self::V) -> Self::V {
+            self.fma(a.0, b.0, self.fma(a.1, b.1, sum))
+        }
+    };
+}
+pub(crate) use pairs_as_floats;
+
 /// Vector instructions of a tier. Values of implementing types exist only where the
 /// instructions do.
 pub(crate) trait Simd: Copy {

@@ -10,8 +10,8 @@ use super::PANEL;
 use super::blocks::GROUP;
 use super::int8::Q8Block;
 
-/// The number format of a layer's weights. Formats of floats are multiplied as float32 in one
-/// order. Values that all three formats represent exactly therefore give the same bits in each.
+/// The number format of a layer's weights. `F32`, `Bf16` and `F16` are multiplied as float32 in one
+/// order. Values that all three represent exactly therefore give the same bits in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightFormat {
     /// float32, which represents every weight exactly.
@@ -127,7 +127,7 @@ pub(super) enum Panels {
     Blocks(WeightFormat, AlignedBuf<u8>),
 }
 
-/// What a register block multiplies: words of weights with words of inputs.
+/// The product of a word of weights with a word of inputs, as a register block computes it.
 pub(super) trait Product {
     /// A word of the weights.
     type Word: Number;

@@ -107,17 +107,7 @@ fn tiers_with_fma_agree_bitwise() {
     let results: Vec<Vec<f32>> = cpus()
         .into_iter()
         .filter(int8::fused)
-        .map(|cpu| {
-            let mut y = vec![0.0; 7 * 45];
-            layer.forward(
-                cpu,
-                &mut LinearScratch::default(),
-                &x,
-                &mut y,
-                Epilogue::Store,
-            );
-            y
-        })
+        .map(|cpu| int8::forward(&layer, cpu, &x, 7))
         .collect();
     for pair in results.windows(2) {
         assert_same_bits(&pair[0], &pair[1]);
@@ -360,17 +350,7 @@ fn pairs_with_tiny_numbers_are_the_same_on_every_tier() {
     let results: Vec<Vec<f32>> = pair_cpus()
         .into_iter()
         .filter(int8::fused)
-        .map(|cpu| {
-            let mut y = vec![0.0; rows * outputs];
-            layer.forward(
-                cpu,
-                &mut LinearScratch::default(),
-                &x,
-                &mut y,
-                Epilogue::Store,
-            );
-            y
-        })
+        .map(|cpu| int8::forward(&layer, cpu, &x, rows))
         .collect();
     for pair in results.windows(2) {
         assert_same_bits(&pair[0], &pair[1]);

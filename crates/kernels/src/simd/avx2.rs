@@ -1,4 +1,4 @@
-use super::{LANES, Simd};
+use super::{LANES, Simd, pairs_as_floats};
 use std::arch::x86_64::*;
 
 /// Proof that AVX2, FMA and F16C may be executed.
@@ -21,7 +21,6 @@ type V = (__m256, __m256);
 impl Simd for Avx2 {
     type V = V;
     type D = [__m256d; 4];
-    type Pairs = (Self::V, Self::V);
     const WIDE: bool = false;
 
     #[inline(always)]
@@ -57,25 +56,7 @@ impl Simd for Avx2 {
         // SAFETY: see above the impl.
         unsafe { (half(p, odd), half(p.add(16), odd)) }
     }
-    #[inline(always)]
-    unsafe fn load_pairs(self, p: *const u32) -> Self::Pairs {
-        // SAFETY: sixteen words are thirty-two halves.
-        unsafe {
-            (
-                self.load_bf16(p.cast(), false),
-                self.load_bf16(p.cast(), true),
-            )
-        }
-    }
-    #[inline(always)]
-    fn splat_pair(self, pair: u32) -> Self::Pairs {
-        let [even, odd] = [pair << 16, pair & !0xffff].map(f32::from_bits);
-        (self.splat(even), self.splat(odd))
-    }
-    #[inline(always)]
-    fn dot_pairs(self, a: Self::Pairs, b: Self::Pairs, sum: Self::V) -> Self::V {
-        self.fma(a.0, b.0, self.fma(a.1, b.1, sum))
-    }
+    pairs_as_floats!();
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> V {
         // SAFETY: see above the impl.

@@ -1,4 +1,4 @@
-use super::{LANES, Simd};
+use super::{LANES, Simd, pairs_as_floats};
 
 /// Plain arrays; the compiler picks the instructions.
 #[derive(Clone, Copy)]
@@ -23,7 +23,6 @@ fn widen_f16(word: u16) -> f32 {
 impl Simd for Portable {
     type V = [f32; LANES];
     type D = [f64; LANES];
-    type Pairs = (Self::V, Self::V);
     const WIDE: bool = false;
 
     #[inline(always)]
@@ -45,25 +44,7 @@ impl Simd for Portable {
         let words = unsafe { p.cast::<[[u16; 2]; LANES]>().read_unaligned() };
         words.map(|pair| f32::from_bits(u32::from(pair[usize::from(odd)]) << 16))
     }
-    #[inline(always)]
-    unsafe fn load_pairs(self, p: *const u32) -> Self::Pairs {
-        // SAFETY: sixteen words are thirty-two halves.
-        unsafe {
-            (
-                self.load_bf16(p.cast(), false),
-                self.load_bf16(p.cast(), true),
-            )
-        }
-    }
-    #[inline(always)]
-    fn splat_pair(self, pair: u32) -> Self::Pairs {
-        let [even, odd] = [pair << 16, pair & !0xffff].map(f32::from_bits);
-        (self.splat(even), self.splat(odd))
-    }
-    #[inline(always)]
-    fn dot_pairs(self, a: Self::Pairs, b: Self::Pairs, sum: Self::V) -> Self::V {
-        self.fma(a.0, b.0, self.fma(a.1, b.1, sum))
-    }
+    pairs_as_floats!();
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::V {
         // SAFETY: the caller promises `LANES` numbers, in any alignment.
