@@ -99,6 +99,9 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     place.write("long.jsonl", format!("{long}\n{doubtful}\n"));
     let begun = json!({"problem": problem, "answer": "21", "steps": ["Mia has 34 pens: 34."]});
     place.write("begun.jsonl", begun.to_string());
+    // The second prompt begins as the first one.
+    let again = json!({"problem": problem, "id": "again"});
+    place.write("same.jsonl", format!("{begun}\n{again}\n"));
     let twins = place.run(&["problems", "--count", "4", "--twins"]).ok();
     place.write("twins.jsonl", twins.stdout);
     let guess = "generator.answer_markers=[\":\"]";
@@ -128,7 +131,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     .concat();
     // A thought that the chain opens itself.
     let opens = [&thinks[..], &["--set", "generator.thinking.open=Mia"]].concat();
-    let runs: [&[&str]; 17] = [
+    let runs: [&[&str]; 18] = [
         &thinks,
         &opens,
         &["--limit", "4", "--tree"],
@@ -143,6 +146,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         &["--limit", "2", "--tree", "--judge", "exact"],
         &["--limit", "2", "--tree", "--calibration", "cal.json"],
         &["begun.jsonl"],
+        &["same.jsonl"],
         &["twins.jsonl", "--strategy", "single", "--scorer", "none"],
         &["--limit", "4", "--verifier", EVEN],
         &[

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use beamgen_eval::calibrate::{Calibration, PolicyName, ScoreMap};
 use beamgen_search::{
-    Aggregation, BatchId, ConfigError, Memory, Problem, ScoreError, ScoreId, ScoreItem,
+    Aggregation, BatchId, ConfigError, Executed, Memory, Problem, ScoreError, ScoreId, ScoreItem,
     ScoreResult, Scored, Scorer, Submitted,
 };
 use serde::{Deserialize, Serialize};
@@ -157,6 +157,10 @@ impl Scorer for Calibrated {
 
     fn release(&mut self, id: ScoreId) {
         self.scorer.release(id);
+    }
+
+    fn executed(&self) -> Executed {
+        self.scorer.executed()
     }
 
     fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {

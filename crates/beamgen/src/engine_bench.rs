@@ -137,6 +137,8 @@ impl EngineBench {
             let (compute, plan) = on_device(choice, &mut notes, plan)?;
             let engine = EngineConfig {
                 kv_bytes: usize::try_from(plan.kv).unwrap_or(usize::MAX),
+                // The same prompt is read in every round.
+                prefix_cache: false,
                 ..config.engine.clone()
             };
             let pool = ThreadPool::new(config.engine.threads);

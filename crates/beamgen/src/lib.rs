@@ -146,8 +146,8 @@ pub mod models {
 /// Types of results: answers, votes and costs.
 pub mod result {
     pub use beamgen_search::{
-        Answer, AnswerVotes, Answers, Evidence, FinishedChain, Flops, JudgeSpent, Ledger, Outcome,
-        OutcomeKind, Seconds, Stopped, Unsound, Verifier, WholeChain, Width,
+        Answer, AnswerVotes, Answers, Evidence, Executed, FinishedChain, Flops, JudgeSpent, Ledger,
+        Outcome, OutcomeKind, Seconds, Stopped, Unsound, Verifier, WholeChain, Width,
     };
 
     pub use crate::soundness::Auditor;

@@ -101,7 +101,7 @@ pub(crate) fn summary(
     if is_interrupted {
         totals["interrupted"] = true.into();
     }
-    totals["ledger"] = json!(Spent::new(&run.ledger, run.elapsed));
+    totals["ledger"] = json!(Spent::of_run(&run.ledger, run.elapsed));
     if before.problems > 0 {
         totals["before"] = json!(before);
     }

@@ -370,7 +370,7 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
 }
 
 fn costs(out: &mut dyn Write, palette: Palette, run: &RunSummary) -> io::Result<()> {
-    let total = Spent::new(&run.ledger, run.elapsed);
+    let total = Spent::of_run(&run.ledger, run.elapsed);
     let seconds = run.ledger.seconds;
     let tokens = total.generated_tokens + total.scored_tokens;
     let rate = if run.elapsed > 0.0 {
@@ -385,12 +385,15 @@ fn costs(out: &mut dyn Write, palette: Palette, run: &RunSummary) -> io::Result<
         ("generated tokens", grouped(total.generated_tokens)),
         ("scored tokens", grouped(total.scored_tokens)),
         ("reused tokens", grouped(total.reused_tokens)),
+        ("prefix tokens", grouped(total.prefix_tokens)),
         ("forward passes", grouped(total.forward_passes)),
         ("peak KV memory", megabytes(total.peak_kv_bytes)),
         ("seconds", format!("{:.2}", total.seconds)),
     ];
     // Unknown for servers; undefined if no chain continued after a step.
     rows.extend(flops.map(|flops| ("FLOPs", flops)));
+    let excess = run.ledger.excess();
+    rows.extend(excess.map(|excess| ("FLOPs / least", format!("{excess:.3}"))));
     rows.extend(width.map(|width| ("chains a round", width)));
     let width = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
     for (name, value) in &rows {

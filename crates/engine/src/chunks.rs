@@ -15,6 +15,8 @@ const _: () = assert!(SEGMENT == beamgen_kernels::cuda::AttentionPlan::SEGMENT);
 
 pub(crate) struct Chunks<'a> {
     pub(crate) items: &'a [Append<'a>],
+    /// For each item, the number of its first tokens that are in the cache already.
+    pub(crate) found: &'a [usize],
     pub(crate) sequences: &'a Sequences,
     pub(crate) page_size: usize,
     pub(crate) max_rows: usize,
@@ -32,9 +34,9 @@ impl Chunks<'_> {
     ) -> Result<(), Error> {
         chunk.clear();
         let (mut table, mut segments) = (0, 0);
-        for item in self.items {
+        for (item, &found) in self.items.iter().zip(self.found) {
             let sequence = self.sequences.get(item.seq).expect("checked");
-            let mut from = 0;
+            let mut from = found;
             while from < item.tokens.len() {
                 // An item may be split between chunks: its later rows read the keys and values of
                 // the earlier rows from the cache.

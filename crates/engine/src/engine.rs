@@ -1,5 +1,7 @@
 //! [`Engine`] keeps sequences, whose keys and values are in pages, and extends them by one call.
 
+mod prefix_reuse;
+
 use std::sync::Arc;
 
 use beamgen_kernels::{KvShape, ThreadPool};
@@ -9,6 +11,7 @@ use crate::chunks::Chunks;
 use crate::idle::{IdleKv, Loan};
 use crate::model::Packed;
 use crate::pages::PagePool;
+use crate::prefixes::Prefixes;
 use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::{Sequence, Sequences};
 use crate::{Account, Append, EngineConfig, Error, Model, Output, Rows, SeqId};
@@ -39,6 +42,17 @@ pub struct KvStats {
     pub token_bytes: usize,
 }
 
+/// The work of an engine since it was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Computed {
+    /// Tokens that were read by a pass.
+    pub tokens: u64,
+    /// Tokens that were appended without a pass, because another sequence had read the same prefix.
+    pub reused_tokens: u64,
+    /// Floating-point operations, as [`Model::flops`] counts them.
+    pub flops: u64,
+}
+
 /// Sequences of one model, their keys and values, and the buffers to extend them.
 ///
 /// Batch-invariant: a row's result depends only on the tokens of its own sequence, to the last bit.
@@ -58,6 +72,12 @@ pub struct Engine {
     lends: Option<Arc<IdleKv>>,
     borrows: Option<Loan>,
     sequences: Sequences,
+    /// The content of pages; `None` if prefixes are not reused.
+    prefixes: Option<Prefixes>,
+    /// For each item of the current call, the number of its first tokens whose keys and values were
+    /// found in other sequences' pages.
+    found: Vec<usize>,
+    computed: Computed,
     chunk: Chunk,
     /// Page tables of the current call's sequences, concatenated in the order of the items.
     tables: Vec<u32>,
@@ -109,7 +129,6 @@ impl Engine {
             let reason = format!("{budget} bytes hold no page: use at least {page_bytes} bytes");
             return Err(Error::setting("kv_bytes", reason));
         }
-        #[cfg_attr(not(feature = "cuda"), expect(unused_mut))]
         let mut engine = Self {
             runner,
             pool,
@@ -121,6 +140,9 @@ impl Engine {
             lends: None,
             borrows: None,
             sequences: Sequences::default(),
+            prefixes: None,
+            found: Vec::new(),
+            computed: Computed::default(),
             chunk: Chunk::with_capacity(config.max_rows),
             tables: Vec::new(),
             copies: Vec::new(),
@@ -130,6 +152,9 @@ impl Engine {
         };
         #[cfg(feature = "cuda")]
         engine.warm_up()?;
+        // The first passes read a text several times to compare the results, so they reuse nothing.
+        engine.prefixes = config.prefix_cache.then(|| Prefixes::new(config.page_size));
+        engine.computed = Computed::default();
         Ok(engine)
     }
 
@@ -149,6 +174,12 @@ impl Engine {
     #[must_use]
     pub fn pool(&self) -> &ThreadPool {
         &self.pool
+    }
+
+    /// Returns the work of all calls so far.
+    #[must_use]
+    pub fn computed(&self) -> Computed {
+        self.computed
     }
 
     /// Creates an empty sequence. Its first page is taken when tokens are appended.
@@ -194,8 +225,20 @@ impl Engine {
             "truncate to {len} tokens of {}",
             sequence.len
         );
-        for page in sequence.pages.drain(keep..) {
-            if let Some(cold) = self.pages.release(page) {
+        // The last page first: then the beginning of a sequence stays reusable for longest.
+        for page in sequence.pages.drain(keep..).rev() {
+            let prefixes = self.prefixes.as_mut();
+            let keep = prefixes
+                .as_ref()
+                .is_some_and(|prefixes| prefixes.is_kept(page));
+            let cold = self.pages.release(page, keep);
+            if let Some(prefixes) = prefixes {
+                let void = (!keep && !self.pages.is_used(page)).then_some(page);
+                for page in void.into_iter().chain(cold) {
+                    prefixes.forget(page);
+                }
+            }
+            if let Some(cold) = cold {
                 self.runner.discard_page(cold);
             }
         }
@@ -323,8 +366,7 @@ impl Engine {
     /// that becomes too long, invalid indices of wanted rows, logits of a model without a head, or
     /// too little memory ([`Error::OutOfMemory`]). After these errors no sequence has changed.
     pub fn forward(&mut self, items: &[Append<'_>], output: Output) -> Result<Rows, Error> {
-        let wanted = self.check(items, output)?;
-        self.take_pages(items)?;
+        let wanted = self.begin(items, output)?;
         let width = output.width(self.model.config());
         let mut data = std::mem::take(&mut self.spare);
         data.resize(wanted * width, 0.0);
@@ -343,8 +385,7 @@ impl Engine {
         items: &[Append<'_>],
         output: Output,
     ) -> Result<usize, Error> {
-        let wanted = self.check(items, output)?;
-        self.take_pages(items)?;
+        let wanted = self.begin(items, output)?;
         self.compute(items, output, wanted, To::Device)?;
         self.lengthen(items);
         Ok(wanted)
@@ -357,9 +398,41 @@ impl Engine {
         self.call
     }
 
+    /// Checks a call, finds the prefixes that were read before, and takes pages for the other
+    /// tokens. Returns the number of wanted rows.
+    fn begin(&mut self, items: &[Append<'_>], output: Output) -> Result<usize, Error> {
+        let wanted = self.check(items, output)?;
+        self.found.clear();
+        self.found.resize(items.len(), 0);
+        let read = self.computed.tokens;
+        if self.prefixes.is_some() {
+            self.pages.total = self.most_pages();
+            self.reuse_prefixes(items);
+        }
+        self.take_pages(items)?;
+        // Tokens that several items share were read for one of them.
+        let found = self.found.iter().sum::<usize>() as u64;
+        self.computed.reused_tokens += found - (self.computed.tokens - read);
+        Ok(wanted)
+    }
+
     fn lengthen(&mut self, items: &[Append<'_>]) {
-        for item in items {
-            self.expect_mut(item.seq).len += item.tokens.len();
+        let (prefixes, page_size) = (&mut self.prefixes, self.page_size);
+        for (item, &found) in items.iter().zip(&self.found) {
+            let sequence = self.sequences.get_mut(item.seq).expect("checked");
+            let start = sequence.len;
+            sequence.len += item.tokens.len();
+            let Some(prefixes) = prefixes else {
+                continue;
+            };
+            let mut at = found;
+            while at < item.tokens.len() {
+                let (page, offset) = ((start + at) / page_size, (start + at) % page_size);
+                let end = item.tokens.len().min(at + page_size - offset);
+                let before = prefixes.before(&sequence.pages, page);
+                prefixes.write(sequence.pages[page], offset, &item.tokens[at..end], before);
+                at = end;
+            }
         }
     }
 
@@ -444,7 +517,7 @@ impl Engine {
                 // The reference is dropped before the next item is checked. If several sequences of
                 // the call share a page, all but the last copy it, and the last keeps the original.
                 // The page has another reference, so it does not become free here.
-                let _ = self.pages.release(tail);
+                let _ = self.pages.release(tail, false);
                 self.copies.push(i);
             }
         }
@@ -456,6 +529,8 @@ impl Engine {
                 let tail = *sequence.pages.last().expect("had a tail page");
                 self.pages.share(tail);
             }
+            // Without the pages that were found, every sequence is as before the call.
+            self.undo_finds(items);
             return Err(Error::OutOfMemory { needed, free });
         }
         self.commit(items)
@@ -475,14 +550,28 @@ impl Engine {
                 .last_mut()
                 .expect("had a tail page");
             let shared = std::mem::replace(tail, copy);
+            if let Some(prefixes) = &mut self.prefixes {
+                prefixes.forget(copy);
+                prefixes.copy(shared, copy);
+            }
             self.runner.copy_page(shared, copy)?;
         }
         let mut longest = 0;
-        for item in items {
+        for item in items.iter().filter(|item| !item.tokens.is_empty()) {
             let sequence = self.sequences.get_mut(item.seq).expect("checked");
+            // A sequence that was shortened writes to a page that may be known by its old tokens.
+            let written = sequence.len / self.page_size;
+            let known = sequence.pages.len();
             let len = sequence.len + item.tokens.len();
             while sequence.pages.len() < len.div_ceil(self.page_size) {
                 sequence.pages.push(self.pages.take());
+            }
+            if let Some(prefixes) = &mut self.prefixes {
+                let tail = sequence.pages[..known].get(written).copied();
+                let tail = tail.filter(|_| !sequence.len.is_multiple_of(self.page_size));
+                for page in tail.iter().chain(&sequence.pages[known..]) {
+                    prefixes.forget(*page);
+                }
             }
             longest = longest.max(len);
         }
@@ -502,7 +591,6 @@ impl Engine {
     }
 
     /// Computes all rows in passes of at most `max_rows` rows, and writes the wanted rows to `to`.
-    #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     fn compute(
         &mut self,
         items: &[Append<'_>],
@@ -511,6 +599,7 @@ impl Engine {
         to: To<'_>,
     ) -> Result<(), Error> {
         let work = self.work(items);
+        self.count(items, output, wanted, work);
         self.tables.clear();
         for item in items {
             let sequence = self.sequences.get(item.seq).expect("checked");
@@ -518,6 +607,7 @@ impl Engine {
         }
         let chunks = Chunks {
             items,
+            found: &self.found,
             sequences: &self.sequences,
             page_size: self.page_size,
             max_rows: self.max_rows,
@@ -552,12 +642,24 @@ impl Engine {
         }
     }
 
+    /// Counts a call, which takes `work` operations besides the logits.
+    fn count(&mut self, items: &[Append<'_>], output: Output, wanted: usize, work: u64) {
+        let found = items.iter().zip(&self.found);
+        let tokens: usize = found.map(|(item, found)| item.tokens.len() - found).sum();
+        let logits = match output {
+            Output::Logits => wanted,
+            Output::Hidden | Output::Residual => 0,
+        };
+        self.computed.tokens += tokens as u64;
+        self.computed.flops += work + self.model.flops(0, 0, logits);
+    }
+
     /// Estimates the floating-point operations of a call, by which the thread pool decides how many
     /// threads to wake.
     fn work(&self, items: &[Append<'_>]) -> u64 {
-        let work = items.iter().map(|item| {
-            let before = self.expect(item.seq).len;
-            self.model.flops(before, item.tokens.len(), 0)
+        let work = items.iter().zip(&self.found).map(|(item, &found)| {
+            let before = self.expect(item.seq).len + found;
+            self.model.flops(before, item.tokens.len() - found, 0)
         });
         work.sum()
     }

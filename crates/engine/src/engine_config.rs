@@ -18,6 +18,10 @@ pub struct EngineConfig {
     pub kv_bytes: usize,
     /// The number type of cached keys and values. Half precision halves their memory.
     pub kv_dtype: KvType,
+    /// Whether tokens that begin as another sequence did are found in its pages and not read again.
+    /// Results are the same. Prompts of freed sequences are kept in up to 64 MiB, and up to a
+    /// sixteenth of the budget; the least recently used are given up first.
+    pub prefix_cache: bool,
     /// The most rows of a pass. Longer calls are split into passes, with the same results.
     pub max_rows: usize,
     /// The device on which models are loaded. An engine always runs on its model's device.
@@ -36,6 +40,7 @@ impl Default for EngineConfig {
             page_size: 16,
             kv_bytes: 0,
             kv_dtype: KvType::Auto,
+            prefix_cache: true,
             max_rows: 512,
             device: DeviceChoice::Auto,
             cuda_graphs: true,

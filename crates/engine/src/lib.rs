@@ -60,6 +60,7 @@ mod model;
 mod names;
 mod pages;
 mod precision;
+mod prefixes;
 
 pub mod rng;
 mod rows;
@@ -84,7 +85,7 @@ pub use config::{ModelConfig, Rope, RopeScaling};
 pub use device::{Compute, DeviceChoice};
 pub use device_head::DeviceHead;
 pub use encoding::Encoding;
-pub use engine::{Engine, KvStats};
+pub use engine::{Computed, Engine, KvStats};
 pub use engine_config::{EngineConfig, IsaChoice};
 pub use error::Error;
 pub use footprint::Footprint;

@@ -58,6 +58,16 @@ impl Want<'_> {
         }
     }
 
+    /// Returns the index of the first wanted row of `tokens`; `tokens` if there is none.
+    pub(crate) fn first(&self, tokens: usize) -> usize {
+        match self {
+            Self::None => tokens,
+            Self::Last => tokens.saturating_sub(1),
+            Self::All => 0,
+            Self::At(indices) => indices.first().copied().unwrap_or(tokens),
+        }
+    }
+
     pub(crate) fn check(&self, tokens: usize) -> Result<(), Error> {
         let Self::At(indices) = self else {
             return Ok(());

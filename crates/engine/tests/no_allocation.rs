@@ -38,7 +38,7 @@ fn a_decode_step_allocates_nothing() {
             // The prompt fills 250 of 256 positions of a page: the steps stay inside it.
             let mut engine = engine(&model, |c: &mut EngineConfig| {
                 (c.page_size, c.threads, c.max_rows) = (256, threads, 100);
-                c.kv_dtype = kv;
+                (c.kv_dtype, c.prefix_cache) = (kv, true);
             });
             let root = engine.create();
             let item = Append {

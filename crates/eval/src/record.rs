@@ -157,6 +157,15 @@ pub struct Spent {
     /// Floating-point operations of the scorer; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub score_flops: u64,
+    /// Tokens of a whole run that were not read because another problem had begun with the same tokens.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prefix_tokens: u64,
+    /// Floating-point operations that the models ran in a whole run; 0 if unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub executed_flops: u64,
+    /// The fewest that would do for the problems of a whole run, each solved by itself; 0 if unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub least_flops: u64,
     /// The different chains that continued.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub width: Width,
@@ -188,11 +197,24 @@ impl Spent {
             retries: ledger.retries,
             generate_flops: ledger.flops.generate,
             score_flops: ledger.flops.score,
+            prefix_tokens: 0,
+            executed_flops: 0,
+            least_flops: 0,
             width: ledger.width,
             seconds,
             generate_seconds: ledger.seconds.generate,
             score_seconds: ledger.seconds.score,
             judges: ledger.judges.clone(),
+        }
+    }
+
+    /// Copies the counts of a whole run's ledger, also those that single problems do not have.
+    pub fn of_run(ledger: &Ledger, seconds: f64) -> Self {
+        Self {
+            prefix_tokens: ledger.prefix_tokens,
+            executed_flops: ledger.executed.sum(),
+            least_flops: ledger.least.sum(),
+            ..Self::new(ledger, seconds)
         }
     }
 
@@ -221,6 +243,9 @@ impl Spent {
         self.retries += other.retries;
         self.generate_flops = self.generate_flops.saturating_add(other.generate_flops);
         self.score_flops = self.score_flops.saturating_add(other.score_flops);
+        self.prefix_tokens += other.prefix_tokens;
+        self.executed_flops = self.executed_flops.saturating_add(other.executed_flops);
+        self.least_flops = self.least_flops.saturating_add(other.least_flops);
         self.width += other.width;
         self.seconds += other.seconds;
         self.generate_seconds += other.generate_seconds;

@@ -42,7 +42,6 @@ pub struct LmGenerator {
     freed: u64,
     /// Whether a running chain waits for memory.
     waits: bool,
-    tokens_read: u64,
 }
 
 type Chain = crate::book::Chain<Cache>;
@@ -109,7 +108,6 @@ impl LmGenerator {
             reserved: 0,
             freed: 0,
             waits: false,
-            tokens_read: 0,
         })
     }
 
@@ -144,9 +142,10 @@ impl LmGenerator {
 
     /// Returns the number of tokens that the model has read so far. A prompt is read once, and a
     /// sampled token once if its chain continues. If a cache was forgotten, its tokens are read
-    /// again; if logits were forgotten, the last token before them is.
+    /// again; if logits were forgotten, the last token before them is. Full pages of tokens that
+    /// another chain or problem began with are not read again.
     pub fn tokens_read(&self) -> u64 {
-        self.tokens_read
+        self.engine.computed().tokens
     }
 
     /// Returns the tokenizer with which prompts are written and steps read.

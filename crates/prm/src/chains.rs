@@ -14,6 +14,8 @@ pub(crate) struct Prompt {
     pub seq: Seq,
     /// Whether the prompt was read into `seq`; otherwise `seq` is empty.
     pub read: bool,
+    /// Whether the prompt was forgotten, so that the next read is not the first one.
+    pub forgotten: bool,
     chains: usize,
     used: u64,
 }
@@ -62,6 +64,7 @@ impl Chains {
             tokens,
             seq: engines.create(),
             read: false,
+            forgotten: false,
             chains: 1,
             used: self.clock,
         };
@@ -166,7 +169,7 @@ impl Chains {
         };
         // Emptied, not freed: when the prompt is read again, chains fork the same sequence.
         engines.truncate(prompt.seq, 0);
-        prompt.read = false;
+        (prompt.read, prompt.forgotten) = (false, true);
         true
     }
 }

@@ -34,9 +34,9 @@ impl Engines {
     }
 
     /// Returns the floating-point operations of reading `tokens` tokens after `before` others in
-    /// all engines. Only log-ratios need logits, for all tokens.
-    pub(crate) fn flops(&self, before: usize, tokens: usize) -> u64 {
-        let logits = if self.reference.is_some() { tokens } else { 0 };
+    /// all engines. Only log-ratios need logits, for the tokens of steps, which are `of_steps` many.
+    pub(crate) fn flops(&self, before: usize, tokens: usize, of_steps: usize) -> u64 {
+        let logits = self.reference.as_ref().map_or(0, |_| of_steps);
         let models = self.all().map(Engine::model);
         models
             .map(|model| model.flops(before, tokens, logits))

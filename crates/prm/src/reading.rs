@@ -99,15 +99,23 @@ impl RewardModel {
         tokens.truncate(tokens.len() - held);
         let before = in_prompt + cached;
         // A prompt that is charged here was read before, from its beginning.
-        let prompt = scored.read_tokens;
+        let read = scored.read_tokens;
         scored.read_tokens += tokens.len();
-        scored.flops = self.engines.flops(0, prompt) + self.engines.flops(before, tokens.len());
+        let flops = self.engines.flops(0, read, 0);
+        // Tokens before the new steps were in a cache that was forgotten.
+        let again = tokens.len() - planned.tokens.len();
+        scored.again_flops = self.engines.flops(before, again, 0);
+        if prompt.forgotten {
+            scored.again_flops += flops;
+        }
+        let of_steps = planned.tokens.len();
+        scored.flops = flops + self.engines.flops(before, tokens.len(), of_steps);
         let question = self.writer.question().len();
         if question > 0 {
-            let again = tokens.len() - planned.tokens.len();
             scored.read_tokens += question * planned.marks.len();
             let marks = planned.marks.iter();
-            let asked = marks.map(|mark| self.engines.flops(before + again + mark + 1, question));
+            let asked =
+                marks.map(|mark| self.engines.flops(before + again + mark + 1, question, 0));
             scored.flops += asked.sum::<u64>();
         }
         self.chains.chain_mut(planned.id).seq = Some(seq);

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use beamgen_engine::Engine;
 use beamgen_search::{
-    Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
+    Executed, Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
 };
 
 use crate::model::RewardModel;
@@ -79,6 +80,15 @@ impl Scorer for RewardModel {
         }
         self.read(batch, &mut results)?;
         Ok(results)
+    }
+
+    fn executed(&self) -> Executed {
+        let engines = self.engines.all().map(Engine::computed);
+        let executed = engines.map(|computed| Executed {
+            flops: computed.flops,
+            prefix_tokens: computed.reused_tokens,
+        });
+        executed.sum()
     }
 
     fn evict_borrowed(&mut self) {

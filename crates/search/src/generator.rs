@@ -3,6 +3,7 @@
 use crate::error::GenError;
 use crate::finish::{Border, Finish};
 use crate::generation::GeneratorConfig;
+use crate::ledger::Executed;
 use crate::problem::Problem;
 use crate::strategy::DecodeMode;
 use crate::thinking::Thought;
@@ -240,6 +241,12 @@ pub trait Generator {
     fn flops(&self, before: usize, tokens: usize, logits: usize) -> u64 {
         let _ = (before, tokens, logits);
         0
+    }
+
+    /// Returns the work of all passes so far; its operations are counted like
+    /// [`flops`](Self::flops). By default it is unknown.
+    fn executed(&self) -> Executed {
+        Executed::default()
     }
 
     /// Returns the number of chains in the middle of a step.

@@ -17,6 +17,7 @@ pub use self::combine::Combine;
 use crate::error::ScoreError;
 use crate::finish::Finish;
 use crate::generator::Memory;
+use crate::ledger::Executed;
 use crate::problem::Problem;
 use crate::scorer::{BatchId, Opinion, ScoreId, ScoreItem, ScoreResult, Scorer, Submitted};
 
@@ -332,6 +333,11 @@ impl Scorer for Judges {
         for (judge, reader) in self.judges.iter_mut().zip(readers) {
             judge.scorer.release(reader.id);
         }
+    }
+
+    fn executed(&self) -> Executed {
+        let judges = self.judges.iter();
+        judges.map(|judge| judge.scorer.executed()).sum()
     }
 
     fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {

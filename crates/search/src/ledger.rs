@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::iter::Sum;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -37,6 +38,19 @@ pub struct Ledger {
     /// The floating-point operations by model.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flops: Flops,
+    /// Tokens of both models that were not read, because another chain or problem had begun with the
+    /// same tokens: a system prompt, for example. Only in a total.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub prefix_tokens: u64,
+    /// The operations that the models really ran. Passes and calls are shared like their seconds, so
+    /// a problem's part depends on the others in flight; the total does not.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub executed: Flops,
+    /// The fewest operations that give the same chains and scores, if each problem is solved by
+    /// itself: its prompt, every token of a step that closed and every scored token is read once,
+    /// and the last token of a chain not by the generator.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub least: Flops,
     /// The different chains that continued.
     #[serde(default, skip_serializing_if = "is_default")]
     pub width: Width,
@@ -54,6 +68,16 @@ impl Ledger {
     pub fn total_flops(&self) -> Option<u64> {
         let sampled = self.prompt_tokens + self.generated_tokens;
         self.flops.total(sampled, self.scored_tokens)
+    }
+
+    /// Returns the operations that the models ran, as a multiple of the fewest that would do; `None`
+    /// if those of a model are unknown. Dropped steps and caches that had to be filled again make
+    /// it larger than 1, prefixes that problems share make it smaller.
+    pub fn excess(&self) -> Option<f64> {
+        let (sampled, scored) = (self.generated_tokens, self.scored_tokens);
+        let executed = self.executed.total(sampled, scored)?;
+        let least = self.least.total(sampled, scored)?;
+        (least > 0).then(|| executed as f64 / least as f64)
     }
 }
 
@@ -79,7 +103,42 @@ impl Flops {
         let is_unknown = |flops, tokens| flops == 0 && tokens > 0;
         let unknown =
             is_unknown(self.generate, sampled_tokens) || is_unknown(self.score, scored_tokens);
-        (!unknown).then(|| self.generate.saturating_add(self.score))
+        (!unknown).then(|| self.sum())
+    }
+
+    /// Returns the known operations of both models.
+    pub fn sum(self) -> u64 {
+        self.generate.saturating_add(self.score)
+    }
+}
+
+/// The work of a model since it was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Executed {
+    /// The floating-point operations; 0 if they are unknown.
+    pub flops: u64,
+    /// The tokens that were not read, because another chain or problem had begun with the same
+    /// tokens and its cache had them.
+    pub prefix_tokens: u64,
+}
+
+impl Executed {
+    /// Returns the work after an `earlier` moment.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            flops: self.flops - earlier.flops,
+            prefix_tokens: self.prefix_tokens - earlier.prefix_tokens,
+        }
+    }
+}
+
+impl Sum for Executed {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self {
+            flops: a.flops.saturating_add(b.flops),
+            prefix_tokens: a.prefix_tokens.saturating_add(b.prefix_tokens),
+        })
     }
 }
 
@@ -151,6 +210,9 @@ impl AddAssign<&Ledger> for Ledger {
         self.peak_kv_bytes = self.peak_kv_bytes.max(other.peak_kv_bytes);
         self.retries += other.retries;
         self.flops += other.flops;
+        self.prefix_tokens += other.prefix_tokens;
+        self.executed += other.executed;
+        self.least += other.least;
         self.width += other.width;
         self.seconds.generate += other.seconds.generate;
         self.seconds.score += other.seconds.score;

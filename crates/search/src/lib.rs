@@ -63,7 +63,7 @@ pub use generator::{
 pub use given::{GivenChain, GivenReply, GivenScores, score_chains, steps_of};
 pub use grammar::Grammar;
 pub use judges::{Combine, Judge, Judges};
-pub use ledger::{Clock, Flops, JudgeSpent, Ledger, Seconds, StoppedClock};
+pub use ledger::{Clock, Executed, Flops, JudgeSpent, Ledger, Seconds, StoppedClock};
 pub use most::Most;
 pub use numbers::{number_or_nan, numbers_or_nan};
 pub use outcome::{Outcome, OutcomeKind};

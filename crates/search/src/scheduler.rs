@@ -28,7 +28,7 @@ use crate::choose::Answers;
 use crate::error::SearchError;
 use crate::event::Event;
 use crate::generator::{ChainId, Generator};
-use crate::ledger::Clock;
+use crate::ledger::{Clock, Executed};
 use crate::problem::Problem;
 use crate::request::{Intake, Request, RequestList, Settings, StrategyFactory};
 use crate::result::{ProblemResult, RunSummary};
@@ -165,12 +165,15 @@ pub fn serve<'s>(
     sink: &'s mut dyn Sink,
 ) -> Result<RunSummary, SearchError> {
     let started = models.clock.now();
+    let scorer = models.scorer.as_deref();
+    let scorer_charged = scorer.map(Scorer::executed).unwrap_or_default();
     Scheduler {
         cx: Context { models, sink },
         requests: Requests::new(intake),
         room: Room::new(in_flight),
         live: Live::default(),
         passes: Passes::default(),
+        scorer_charged,
         owners: HashMap::new(),
         batches: PendingBatches::new(),
         unverified: Waiting::new(),
@@ -223,6 +226,8 @@ struct Scheduler<'m, 's> {
     room: Room,
     live: Live,
     passes: Passes,
+    /// The scorer's work that was charged, and all work before the run.
+    scorer_charged: Executed,
     /// The owner of each growing chain, to route closed steps to their problems.
     owners: HashMap<ChainId, Owner>,
     batches: PendingBatches,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::ScoreError;
 use crate::finish::Finish;
 use crate::generator::Memory;
+use crate::ledger::Executed;
 use crate::problem::Problem;
 
 /// Handle of a chain's state (its KV cache) inside a scorer.
@@ -49,6 +50,8 @@ pub struct Scored {
     pub reused_tokens: usize,
     /// The floating-point operations of reading these tokens; 0 if they are unknown.
     pub flops: u64,
+    /// The part of `flops` for tokens that were read before and had been forgotten.
+    pub again_flops: u64,
     /// The number of requests to a server that had to be repeated.
     pub retries: u32,
     /// The number of steps without a score because a verdict was lost, for example when a checker's
@@ -161,6 +164,11 @@ pub trait Scorer {
     /// A chain of a pending batch may be [released](Self::release) when its problem is cancelled.
     fn submit(&mut self, _batch: BatchId, items: &[ScoreItem<'_>]) -> Submitted {
         Submitted::Done(self.score(items))
+    }
+
+    /// Returns the work of all calls so far. By default it is unknown.
+    fn executed(&self) -> Executed {
+        Executed::default()
     }
 
     /// Returns the batches that were pending and are done since the last call. With `wait` the

@@ -154,6 +154,16 @@ impl Metrics {
                 ledger.flops.score,
             ),
             (
+                "beamgen_executed_flops_total",
+                "floating-point operations that both models ran",
+                ledger.executed.sum(),
+            ),
+            (
+                "beamgen_least_flops_total",
+                "the fewest that would do for each request alone",
+                ledger.least.sum(),
+            ),
+            (
                 "beamgen_rounds_total",
                 "steps after which chains of finished searches continued",
                 ledger.width.rounds,

@@ -53,6 +53,8 @@ class BenchCell:
     """Whether the searches saw outcomes of an open verifier."""
     ledger: dict[str, Any]
     """The costs of all searches together, with the names of :class:`Ledger`'s fields."""
+    excess: float | None = optional(None)
+    """The operations that the models ran over the fewest that would do for each problem alone; ``None`` if they are unknown."""
     peak_kv_is_bound: bool
     """Whether ``peak_kv_bytes`` is an upper bound: the samples were shared with a strategy that has scores."""
     sound: dict[str, Any] | None = optional(None)
@@ -96,6 +98,10 @@ class BenchRow:
     """The seconds of the search itself, without the models."""
     generate_flops: int
     score_flops: int
+    executed_flops: int
+    """The operations that the models ran, shared among the problems of a pass by rows."""
+    least_flops: int
+    """The fewest operations that would do for the problem alone."""
     rounds: int
     """The number of steps after which a chain continued."""
     continued_chains: int
@@ -229,6 +235,7 @@ def _row(line: dict[str, Any]) -> BenchRow:
     ledger = line["ledger"]
     seconds = {f"{part}_seconds": value for part, value in ledger["seconds"].items()}
     flops = {f"{part}_flops": ledger.get("flops", {}).get(part, 0) for part in ("generate", "score")}
+    flops |= {f"{kind}_flops": sum(ledger.get(kind, {}).values()) for kind in ("executed", "least")}
     width = {name: ledger.get("width", {}).get(part, 0) for name, part in WIDTH.items()}
     depths = {f"{part}_by_depth": value for part, value in line["depths"].items()}
     return of_line(BenchRow, ledger | seconds | flops | width | depths | line, peak_kv_is_bound=line.get("without_scores", False))

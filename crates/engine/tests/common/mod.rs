@@ -161,6 +161,8 @@ pub(crate) const BF16: Precision = Precision {
 pub(crate) fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {
     let mut config = EngineConfig {
         threads: 1,
+        // A test that reads the same tokens twice compares two computations.
+        prefix_cache: false,
         ..EngineConfig::default()
     };
     change(&mut config);

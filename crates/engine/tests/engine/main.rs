@@ -15,6 +15,7 @@ mod formats;
 mod fuzz;
 mod invariance;
 mod lending;
+mod prefixes;
 mod refusals;
 mod sampling;
 mod smollm2;

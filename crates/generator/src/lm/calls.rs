@@ -2,8 +2,8 @@
 
 use beamgen_engine::{Append, Engine, Want};
 use beamgen_search::{
-    ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput, Problem,
-    Source, StepPlan,
+    ChainId, Executed, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
+    Problem, Source, StepPlan,
 };
 
 use super::{Cache, Chain, LmGenerator, Place, Row, failed};
@@ -71,6 +71,14 @@ impl Generator for LmGenerator {
 
     fn flops(&self, before: usize, tokens: usize, logits: usize) -> u64 {
         self.engine.model().flops(before, tokens, logits)
+    }
+
+    fn executed(&self) -> Executed {
+        let computed = self.engine.computed();
+        Executed {
+            flops: computed.flops,
+            prefix_tokens: computed.reused_tokens,
+        }
     }
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
@@ -173,11 +181,9 @@ impl Generator for LmGenerator {
             rows.iter()
                 .map(|row| append(&self.book, &self.branches, &self.engine, row)),
         );
-        let tokens: usize = items.iter().map(|item| item.tokens.len()).sum();
         // Branch points and chains share a pass, so the weights are read only once.
         let logits = self.engine.logits(&items).map_err(failed)?;
         self.items = emptied(items);
-        self.tokens_read += tokens as u64;
         self.sampling.clear();
         for (at, row) in rows.iter().enumerate() {
             match *row {

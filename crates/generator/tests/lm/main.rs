@@ -9,6 +9,7 @@ mod given;
 mod limits;
 mod logprobs;
 mod memory;
+mod prefixes;
 mod real;
 mod runs;
 mod stops;

@@ -168,12 +168,19 @@ pub(crate) fn headless_model(context: usize) -> Arc<Model> {
 
 /// An engine with `pages` pages of 4 tokens.
 pub(crate) fn engine(model: &Arc<Model>, pages: usize) -> Engine {
+    // A test that reads the same tokens twice compares two computations.
+    engine_with(model, pages, false)
+}
+
+/// An engine like [`engine`]; `prefix_cache` says whether sequences reuse prefixes of others.
+pub(crate) fn engine_with(model: &Arc<Model>, pages: usize, prefix_cache: bool) -> Engine {
     let c = model.config();
     let page = 4 * 2 * c.num_hidden_layers * c.num_key_value_heads * c.head_dim * size_of::<f32>();
     let config = EngineConfig {
         page_size: 4,
         kv_bytes: pages * page,
         threads: 1,
+        prefix_cache,
         ..EngineConfig::default()
     };
     Engine::new(Arc::clone(model), config).unwrap()

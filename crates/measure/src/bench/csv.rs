@@ -9,7 +9,7 @@ use crate::printable;
 use crate::report::markdown::Column;
 use crate::report::write_file;
 
-const COLUMNS: [Column<Row>; 32] = [
+const COLUMNS: [Column<Row>; 34] = [
     ("set", |row| row.set.clone()),
     ("run", |row| row.run.clone()),
     ("n", |row| row.n.to_string()),
@@ -49,6 +49,10 @@ const COLUMNS: [Column<Row>; 32] = [
         row.ledger.flops.generate.to_string()
     }),
     ("score_flops", |row| row.ledger.flops.score.to_string()),
+    ("executed_flops", |row| {
+        row.ledger.executed.sum().to_string()
+    }),
+    ("least_flops", |row| row.ledger.least.sum().to_string()),
     ("rounds", |row| row.ledger.width.rounds.to_string()),
     ("continued_chains", |row| {
         row.ledger.width.chains.to_string()

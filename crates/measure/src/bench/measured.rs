@@ -6,6 +6,8 @@ use std::path::Path;
 use beamgen::eval::Spent;
 use beamgen::eval::metrics::Interval;
 
+use beamgen::result::Ledger;
+
 use super::outline::{Cell, Outline};
 use super::row::Row;
 use super::summary::Summary;
@@ -89,10 +91,12 @@ impl<'a> Measured<'a> {
 
     pub(super) fn summary(&self, outline: &Outline) -> Summary {
         let accuracy = self.accuracy();
-        let mut ledger = Spent::default();
+        let mut ledger = Ledger::default();
         for row in self.rows.iter().flatten() {
-            ledger.add(&Spent::new(&row.ledger, 0.0));
+            ledger += &row.ledger;
         }
+        let excess = ledger.excess();
+        let mut ledger = Spent::of_run(&ledger, 0.0);
         // Problems share the machine, so the time of the run is not the sum of their seconds.
         ledger.seconds = wall(&self.rows);
         let config = &self.cell.config;
@@ -113,6 +117,7 @@ impl<'a> Measured<'a> {
             any: self.any_right(),
             sees_outcomes: config.search.uses_outcomes(),
             ledger,
+            excess,
             peak_kv_is_bound: self.rows.iter().flatten().any(|row| row.without_scores),
             sound: None,
             twins: None,

@@ -115,7 +115,8 @@ pub(super) fn read<'r>(
         }
         (result.score, result.lost_verdicts) = (None, 0);
         ledger.scored_tokens = 0;
-        ledger.flops.score = 0;
+        (ledger.flops.score, ledger.executed.score) = (0, 0);
+        ledger.least.score = 0;
         ledger.score_passes = 0;
         ledger.seconds.score = 0.0;
         ledger.judges.clear();

@@ -49,6 +49,10 @@ pub struct Summary {
     /// The total cost of all rows. A forward pass counts once for each problem in its batch. The peak memory is the
     /// largest of any row.
     pub ledger: Spent,
+    /// The operations that the models ran, as a multiple of the fewest that would do for each problem alone; `None`
+    /// if those of a model are unknown, or rows of an earlier version do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub excess: Option<f64>,
     /// True if the peak memory is only an upper bound.
     pub peak_kv_is_bound: bool,
     /// The right answers by sound chains; `None` if no chain was audited.
@@ -60,7 +64,7 @@ pub struct Summary {
 }
 
 /// The columns of the table: the heading of each, and its cell in a row.
-pub const COLUMNS: [Column<Summary>; 12] = [
+pub const COLUMNS: [Column<Summary>; 13] = [
     ("strategy", |row| {
         let mark = if row.sees_outcomes { " \u{2020}" } else { "" };
         format!("{}{mark}", row.name)
@@ -91,6 +95,10 @@ pub const COLUMNS: [Column<Summary>; 12] = [
     ("FLOPs", |row| {
         let each = |total| operations((total as f64 / row.searches as f64) as u64);
         row.ledger.total_flops().map_or("-".to_owned(), each)
+    }),
+    ("/ least", |row| {
+        row.excess
+            .map_or("-".to_owned(), |excess| format!("{excess:.2}"))
     }),
     ("width", |row| {
         let width = row.ledger.width.mean();

@@ -10,4 +10,5 @@ mod judges;
 mod loading;
 mod memory;
 mod models;
+mod prefixes;
 mod tokens;

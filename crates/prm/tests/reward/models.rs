@@ -11,6 +11,8 @@ use crate::tiny;
 pub(crate) fn on_cpu() -> EngineConfig {
     EngineConfig {
         device: DeviceChoice::Cpu,
+        // A test that reads the same tokens twice compares two computations.
+        prefix_cache: false,
         ..EngineConfig::default()
     }
 }
@@ -36,8 +38,13 @@ pub(crate) fn reward_model(pages: usize) -> RewardModel {
 }
 
 pub(crate) fn with_spec(spec: &PrmSpec, pages: usize) -> RewardModel {
+    with_cache(spec, pages, false)
+}
+
+/// A reward model like [`with_spec`]; `prefix_cache` says whether chains reuse prefixes of others.
+pub(crate) fn with_cache(spec: &PrmSpec, pages: usize, prefix_cache: bool) -> RewardModel {
     let model = tiny::model(400);
-    let engine = tiny::engine(&model, pages);
+    let engine = tiny::engine_with(&model, pages, prefix_cache);
     let head = head(model.config().hidden_size);
     RewardModel::new(engine, None, tiny::tokenizer(), spec, Some(head)).unwrap()
 }

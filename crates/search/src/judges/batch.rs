@@ -53,6 +53,7 @@ pub(super) struct Item {
     /// For each judge: tokens read, and tokens found in the cache.
     tokens: Vec<(usize, usize)>,
     flops: u64,
+    again_flops: u64,
     retries: u32,
     lost_verdicts: usize,
     pub error: Option<ScoreError>,
@@ -112,6 +113,7 @@ impl Item {
             opinions: vec![vec![Opinion::NotAsked; item.steps.len()]; judges],
             tokens: vec![(0, 0); judges],
             flops: 0,
+            again_flops: 0,
             retries: 0,
             lost_verdicts: 0,
             error: None,
@@ -161,6 +163,7 @@ impl Item {
         }
         self.tokens[judge] = (scored.read_tokens, scored.reused_tokens);
         self.flops = self.flops.saturating_add(scored.flops);
+        self.again_flops = self.again_flops.saturating_add(scored.again_flops);
         self.retries += scored.retries;
         self.lost_verdicts += scored.lost_verdicts;
     }
@@ -188,6 +191,7 @@ impl Item {
             read_tokens: self.tokens.iter().map(|(read, _)| read).sum(),
             reused_tokens: self.tokens.iter().map(|(_, reused)| reused).sum(),
             flops: self.flops,
+            again_flops: self.again_flops,
             retries: self.retries,
             lost_verdicts: self.lost_verdicts,
             judges: judges.collect(),

@@ -120,6 +120,8 @@ pub(super) struct Bill {
     pub reused: u64,
     /// Operations of the generator that the run's ledger does not contain yet.
     pub flops: u64,
+    /// The fewest operations of the generator, as far as the run's ledger does not contain them yet.
+    pub least: u64,
     pub prompt_tokens: usize,
     pub prompt_read: bool,
     /// The number of chains of the problem in each pass after `charged`.
@@ -135,6 +137,8 @@ pub(super) struct Passes {
     pub count: u64,
     /// The sum over all passes of the seconds of a pass divided by its rows.
     pub seconds_a_row: f64,
+    /// The sum over all passes of the operations of a pass divided by its rows.
+    pub flops_a_row: f64,
 }
 
 impl ActiveProblem {
@@ -274,6 +278,8 @@ impl ActiveProblem {
             bill.ledger.forward_passes += passes.count - bill.charged.count;
             let seconds = passes.seconds_a_row - bill.charged.seconds_a_row;
             bill.ledger.seconds.generate += bill.rows as f64 * seconds;
+            let flops = passes.flops_a_row - bill.charged.flops_a_row;
+            bill.ledger.executed.generate += (bill.rows as f64 * flops) as u64;
         }
         bill.charged = passes;
         bill.rows = self.steps.rows();
@@ -358,6 +364,8 @@ pub(super) struct NodeResources {
     pub token_limit: usize,
     /// The number of steps down to this node that are thoughts and nothing else.
     pub thought_steps: u32,
+    /// Whether a child's step has closed, for which the generator had to read this step's last token.
+    pub continued: bool,
     /// The number of children that are still to be started from `chain`.
     pub unstarted: usize,
     /// The number of children whose steps have neither closed nor paused.

@@ -52,13 +52,17 @@ impl ActiveProblem {
         let known = self.tree.node(node);
         let above = known.parent.unwrap_or(ChainTree::ROOT);
         let (billed, charged) = (known.sampled_tokens(), known.thought.unwrap_or_default());
-        self.charge_after(above, billed, step.sampled().saturating_sub(billed), cx);
+        let tokens = step.sampled().saturating_sub(billed);
+        self.charge_after(above, billed, tokens, cx);
+        self.need_step(above, billed, tokens, cx);
         if let Some(thought) = step.thought {
             let forced = thought.forced - charged.forced;
             let sampled = thought.sampled() - charged.sampled();
             let before = self.bill.prompt_tokens + self.tree.token_count(above);
             let end = before + thought.tokens;
-            self.charge_flops(cx.models.generator.flops(end, forced, 0));
+            let flops = cx.models.generator.flops(end, forced, 0);
+            self.charge_flops(flops);
+            self.need(flops);
             self.bill.ledger.prompt_tokens += forced as u64;
             self.bill.forced += forced as u64;
             self.bill.ledger.thought_tokens += sampled as u64;
@@ -80,6 +84,30 @@ impl ActiveProblem {
         self.charge_flops(cx.models.generator.flops(before, tokens, tokens));
     }
 
+    /// Counts the operations without which a step would not exist. The last token is not read for the
+    /// step itself, but for the first of its children.
+    fn need_step(&mut self, above: NodeId, billed: usize, tokens: usize, cx: &Context<'_, '_>) {
+        let before = self.bill.prompt_tokens + self.tree.token_count(above);
+        // The last token before a pause is read when the step resumes.
+        let (from, read) = match billed {
+            0 => (before, tokens.saturating_sub(1)),
+            billed => (before + billed - 1, tokens),
+        };
+        self.need(cx.models.generator.flops(from, read, read));
+        // The prompt's last row is counted with the prompt.
+        let is_start = above == self.policy.start.node;
+        if !is_start && !std::mem::replace(&mut self.resources[above].continued, true) {
+            self.need(cx.models.generator.flops(before.saturating_sub(1), 1, 1));
+        }
+    }
+
+    /// Counts operations of the generator that no search for the same chains can do without.
+    pub(super) fn need(&mut self, flops: u64) {
+        let least = &mut self.bill.ledger.least.generate;
+        *least = least.saturating_add(flops);
+        self.bill.least = self.bill.least.saturating_add(flops);
+    }
+
     /// Charges operations of the generator.
     pub(super) fn charge_flops(&mut self, flops: u64) {
         let generate = &mut self.bill.ledger.flops.generate;
@@ -95,6 +123,8 @@ impl ActiveProblem {
         run.reused_tokens += std::mem::take(&mut self.bill.reused);
         let flops = std::mem::take(&mut self.bill.flops);
         run.flops.generate = run.flops.generate.saturating_add(flops);
+        let least = std::mem::take(&mut self.bill.least);
+        run.least.generate = run.least.generate.saturating_add(least);
     }
 
     /// Releases everything that the problem holds in either model.

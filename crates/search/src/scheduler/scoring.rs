@@ -14,8 +14,8 @@ use crate::finish::Finish;
 use crate::given::{GivenChain, GivenReply, GivenScores, problem_of, send_scores, steps_of};
 use crate::ledger::{Flops, JudgeSpent, Ledger};
 use crate::scorer::{
-    BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted,
-    is_probability,
+    BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef,
+    Submitted, is_probability,
 };
 use crate::tree::{ChainTree, NodeId, State};
 
@@ -388,6 +388,11 @@ impl Scheduler<'_, '_> {
         let scored = scored
             .iter()
             .map(|scored| scored.as_ref().unwrap_or(&nothing));
+        let scorer = self.cx.models.scorer.as_deref();
+        let total = scorer.map(Scorer::executed).unwrap_or_default();
+        let executed = total.since(std::mem::replace(&mut self.scorer_charged, total));
+        self.summary.ledger.executed.score += executed.flops;
+        self.summary.ledger.prefix_tokens += executed.prefix_tokens;
         let all_read: usize = scored.clone().map(|scored| scored.read_tokens).sum();
         let mut last = None;
         // The judges whose call was counted: a judge is called once for all requests of a batch.
@@ -404,6 +409,10 @@ impl Scheduler<'_, '_> {
                 0 => 1.0 / requests.len() as f64,
                 all => tokens as f64 / all as f64,
             };
+            let least = Flops {
+                score: scored.flops.saturating_sub(scored.again_flops),
+                ..Flops::default()
+            };
             // The requests of a problem are adjacent.
             let first = last != Some(request.index);
             if first {
@@ -416,6 +425,8 @@ impl Scheduler<'_, '_> {
                 ledger.scored_tokens += tokens;
                 ledger.reused_tokens += reused;
                 ledger.flops += flops;
+                ledger.least += least;
+                ledger.executed.score += (executed.flops as f64 * share) as u64;
                 ledger.retries += retries;
                 ledger.seconds.score += seconds * share;
                 ledger.score_passes += u64::from(first);
@@ -426,6 +437,7 @@ impl Scheduler<'_, '_> {
             self.summary.ledger.scored_tokens += tokens;
             self.summary.ledger.reused_tokens += reused;
             self.summary.ledger.flops += flops;
+            self.summary.ledger.least += least;
         }
         self.summary.ledger.score_passes += 1;
         self.summary.ledger.seconds.score += seconds;

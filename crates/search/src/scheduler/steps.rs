@@ -102,6 +102,7 @@ impl Scheduler<'_, '_> {
             }
         }
         let before = self.cx.models.clock.now();
+        let executed = self.cx.models.generator.executed();
         let PassOutput {
             steps: mut closed,
             failed,
@@ -115,10 +116,14 @@ impl Scheduler<'_, '_> {
             }
         };
         let seconds = self.cx.seconds_since(before);
+        let executed = self.cx.models.generator.executed().since(executed);
 
         self.passes.count += 1;
-        // Every row of a pass takes an equal share of its time.
+        // Every row of a pass takes an equal share of its time and operations.
         self.passes.seconds_a_row += seconds / rows as f64;
+        self.passes.flops_a_row += executed.flops as f64 / rows as f64;
+        self.summary.ledger.executed.generate += executed.flops;
+        self.summary.ledger.prefix_tokens += executed.prefix_tokens;
         self.summary.ledger.forward_passes += 1;
         self.summary.ledger.seconds.generate += seconds;
         self.note_memory();
@@ -259,6 +264,7 @@ impl ActiveProblem {
                 self.bill.ledger.prompt_tokens += read as u64;
                 total.prompt_tokens += read as u64;
                 self.charge_flops(cx.models.generator.flops(0, read, 0));
+                self.need(cx.models.generator.flops(0, read, 1));
             }
             match from {
                 Source::Itself(_) => self.resources[parent].chain = None,
