@@ -36,6 +36,7 @@ ap.add_argument("--before", type=pathlib.Path, help="an older beamgen to measure
 ap.add_argument("--out", type=pathlib.Path, required=True)
 ap.add_argument("--rounds", type=int, default=5, help="a search gives as many values a round as it has problems")
 ap.add_argument("--threads", type=int, default=2)
+ap.add_argument("--limit", type=int, default=5, help="problems of the other searches")
 ap.add_argument("--only", default="", help="measurements that have this in their command or name, such as 'vLLM bf16'")
 ap.add_argument("--table", action="store_true", help="measure nothing")
 a = ap.parse_args()
@@ -165,19 +166,19 @@ def made_up():
 
 
 def search():
-    return search_suite("search, small (30M), 6 steps of 24 tokens", *models("small"), [16, 64], 6, 24, made_up(), 5,
+    return search_suite("search, small (30M), 6 steps of 24 tokens", *models("small"), [16, 64], 6, 24, made_up(), a.limit,
                         peers=("vLLM", "transformers"))
 
 
 def search_long():
-    return search_suite("search, small (30M), 12 steps of 24 tokens", *models("small"), [16, 64], 12, 24, made_up(), 5)
+    return search_suite("search, small (30M), 12 steps of 24 tokens", *models("small"), [16, 64], 12, 24, made_up(), a.limit)
 
 
 def search_big():
     suite = "search, Qwen2.5-0.5B shape, 6 steps of 24 tokens"
-    yield from search_suite(suite, *models("qwen0.5b"), [16], 6, 24, made_up(), 5)
+    yield from search_suite(suite, *models("qwen0.5b"), [16], 6, 24, made_up(), a.limit)
     # Four to seven minutes a problem: without the one that warms up; the median of five does not feel the first.
-    yield from search_suite(suite, *models("qwen0.5b"), [64], 6, 24, made_up(), 5, theirs=["--no-warmup"])
+    yield from search_suite(suite, *models("qwen0.5b"), [64], 6, 24, made_up(), a.limit, theirs=["--no-warmup"])
 
 
 def search_smollm2():

@@ -16,9 +16,9 @@ use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::{Sequence, Sequences};
 use crate::{Account, Append, EngineConfig, Error, Model, Output, Rows, SeqId};
 
-/// The most bytes of free pages that stay allocated, so that the next page costs no system call. A
-/// sixteenth of the budget is a second limit. The memory of all other free pages goes back to the
-/// system.
+/// The most bytes of free pages that stay allocated, so that the next page costs no system call, and
+/// the most of those that keep the prompts of freed sequences. A sixteenth of the budget is a second
+/// limit for each. The memory of all other free pages goes back to the system.
 const WARM_BYTES: usize = 64 << 20;
 
 /// The state of the key-value memory.
@@ -228,17 +228,12 @@ impl Engine {
         // The last page first: then the beginning of a sequence stays reusable for longest.
         for page in sequence.pages.drain(keep..).rev() {
             let prefixes = self.prefixes.as_mut();
-            let keep = prefixes
-                .as_ref()
-                .is_some_and(|prefixes| prefixes.is_kept(page));
-            let cold = self.pages.release(page, keep);
-            if let Some(prefixes) = prefixes {
-                let void = (!keep && !self.pages.is_used(page)).then_some(page);
-                for page in void.into_iter().chain(cold) {
-                    prefixes.forget(page);
-                }
+            let keep = prefixes.as_ref().is_some_and(|all| all.is_kept(page));
+            let released = self.pages.release(page, keep);
+            if let (Some(prefixes), Some(page)) = (prefixes, released.void) {
+                prefixes.forget(page);
             }
-            if let Some(cold) = cold {
+            if let Some(cold) = released.cold {
                 self.runner.discard_page(cold);
             }
         }
@@ -412,7 +407,7 @@ impl Engine {
         self.take_pages(items)?;
         // Tokens that several items share were read for one of them.
         let found = self.found.iter().sum::<usize>() as u64;
-        self.computed.reused_tokens += found - (self.computed.tokens - read);
+        self.computed.reused_tokens += found.saturating_sub(self.computed.tokens - read);
         Ok(wanted)
     }
 
@@ -429,8 +424,7 @@ impl Engine {
             while at < item.tokens.len() {
                 let (page, offset) = ((start + at) / page_size, (start + at) % page_size);
                 let end = item.tokens.len().min(at + page_size - offset);
-                let before = prefixes.before(&sequence.pages, page);
-                prefixes.write(sequence.pages[page], offset, &item.tokens[at..end], before);
+                prefixes.write(&sequence.pages, page, offset, &item.tokens[at..end]);
                 at = end;
             }
         }
@@ -517,7 +511,7 @@ impl Engine {
                 // The reference is dropped before the next item is checked. If several sequences of
                 // the call share a page, all but the last copy it, and the last keeps the original.
                 // The page has another reference, so it does not become free here.
-                let _ = self.pages.release(tail, false);
+                self.pages.release(tail, false);
                 self.copies.push(i);
             }
         }

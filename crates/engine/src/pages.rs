@@ -25,6 +25,15 @@ pub(crate) struct PagePool {
     peak: usize,
 }
 
+/// The pages that the release of a page changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Released {
+    /// A free page whose content is not kept, or no longer.
+    pub(crate) void: Option<u32>,
+    /// A free page whose memory the caller must give back to the system.
+    pub(crate) cold: Option<u32>,
+}
+
 impl PagePool {
     /// A pool of `total` pages. When they are free, at most `most_warm` pages keep their memory to be
     /// taken without a system call, and as many more keep their content.
@@ -103,39 +112,30 @@ impl PagePool {
         true
     }
 
-    /// Whether a page has references.
-    pub(crate) fn is_used(&self, page: u32) -> bool {
-        self.refs[page as usize] > 0
-    }
-
     /// Drops a reference to `page`. Without further references the page becomes free, and its
-    /// content is kept if `keep` is true. If too many free pages then have memory, returns the page
-    /// whose memory the caller must give back, and whose content is void.
-    #[must_use]
-    pub(crate) fn release(&mut self, page: u32, keep: bool) -> Option<u32> {
+    /// content is kept if `keep` is true.
+    pub(crate) fn release(&mut self, page: u32, keep: bool) -> Released {
         let refs = &mut self.refs[page as usize];
         assert!(*refs > 0, "a page is released once for each reference");
         *refs -= 1;
         if *refs > 0 {
-            return None;
+            return Released::default();
         }
+        let mut void = Some(page);
         if keep {
             self.stamp += 1;
             self.places[page as usize] = self.stamp;
             self.kept.insert(self.stamp, page);
-        } else {
-            self.warm.push_back(page);
+            let is_full = self.kept.len() > self.most_warm;
+            let oldest = is_full.then(|| self.kept.pop_first()).flatten();
+            void = oldest.map(|(_, page)| page);
         }
+        self.warm.extend(void);
         // The page that has been free for the longest time goes cold.
-        let cold = if self.warm.len() > self.most_warm {
-            self.warm.pop_front()
-        } else if self.kept.len() > self.most_warm {
-            self.kept.pop_first().map(|(_, page)| page)
-        } else {
-            None
-        };
+        let is_full = self.warm.len() > self.most_warm;
+        let cold = is_full.then(|| self.warm.pop_front()).flatten();
         self.cold.extend(cold);
-        cold
+        Released { void, cold }
     }
 
     pub(crate) fn is_shared(&self, page: u32) -> bool {
@@ -147,6 +147,13 @@ impl PagePool {
 mod tests {
     use super::*;
 
+    fn void(page: u32) -> Released {
+        Released {
+            void: Some(page),
+            cold: None,
+        }
+    }
+
     #[test]
     fn counts() {
         let mut pool = PagePool::new(3, 8);
@@ -154,10 +161,10 @@ mod tests {
         assert_ne!(a, b);
         pool.share(a);
         assert!(pool.is_shared(a));
-        assert_eq!(pool.release(a, false), None);
+        assert_eq!(pool.release(a, false), Released::default());
         assert!(!pool.is_shared(a));
         assert_eq!((pool.used(), pool.free(), pool.touched()), (2, 1, 2));
-        assert_eq!(pool.release(a, false), None);
+        assert_eq!(pool.release(a, false), void(a));
         assert_eq!(pool.take(), a, "the page freed last is warm");
         pool.take();
         assert_eq!((pool.free(), pool.peak()), (0, 3));
@@ -170,17 +177,17 @@ mod tests {
         let mut pool = PagePool::new(5, 3);
         let pages = [(); 4].map(|()| pool.take());
         for page in [3, 1, 0] {
-            assert_eq!(pool.release(pages[page], true), None);
+            assert_eq!(pool.release(pages[page], true), Released::default());
         }
         assert!(pool.adopt(pages[1]) && pool.adopt(pages[1]));
         assert_eq!((pool.used(), pool.free()), (2, 3));
         assert_eq!(pool.take(), 4, "a new page, while there are any");
         assert_eq!(pool.take(), pages[3], "the longest free");
         assert_eq!(pool.take(), pages[0]);
-        assert!(!pool.adopt(pages[3]) || pool.is_shared(pages[3]));
-        assert_eq!(pool.release(pages[1], true), None);
-        assert_eq!(pool.release(pages[1], true), None);
-        assert!(!pool.is_used(pages[1]));
+        assert!(pool.adopt(pages[3]) && pool.is_shared(pages[3]));
+        for _ in 0..2 {
+            assert_eq!(pool.release(pages[1], true), Released::default());
+        }
         pool.total = 4;
         assert!(!pool.adopt(pages[1]), "four other pages are in use");
     }
@@ -189,8 +196,8 @@ mod tests {
     fn few_pages_keep_their_content() {
         let mut pool = PagePool::new(9, 2);
         let pages = [(); 4].map(|()| pool.take());
-        let cold = pages.map(|page| pool.release(page, true));
-        assert_eq!(cold, [None, None, Some(pages[0]), Some(pages[1])]);
+        let released = pages.map(|page| pool.release(page, true).void);
+        assert_eq!(released, [None, None, Some(pages[0]), Some(pages[1])]);
         assert_eq!(pool.take(), pages[1]);
         assert!(pool.adopt(pages[2]) && pool.adopt(pages[3]));
     }
@@ -199,7 +206,7 @@ mod tests {
     fn few_free_pages_keep_their_memory_and_those_are_used_first() {
         let mut pool = PagePool::new(9, 2);
         let pages = [(); 4].map(|()| pool.take());
-        let cold = pages.map(|page| pool.release(page, false));
+        let cold = pages.map(|page| pool.release(page, false).cold);
         assert_eq!(cold, [None, None, Some(pages[0]), Some(pages[1])]);
         let again = [(); 5].map(|()| pool.take());
         assert_eq!(again, [pages[3], pages[2], pages[1], pages[0], 4]);

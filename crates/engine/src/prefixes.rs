@@ -31,9 +31,9 @@ struct Page {
     content: Content,
     /// The content of the page before, if the page is in the index.
     before: Content,
-    /// Whether all tokens came in one call, as those of a prompt do. Sampled tokens come one by one,
-    /// and are rarely read again after their sequence was freed.
-    whole: bool,
+    /// Whether this page and all pages before it were filled at once, as those of a prompt are.
+    /// Tokens of steps are rarely read again after their sequence was freed.
+    is_prompt: bool,
     /// The key in the index; `None` if the page is not there, as when another page has the same
     /// content.
     key: Option<u64>,
@@ -66,7 +66,7 @@ impl Prefixes {
     /// Whether a page should keep its content when it is freed.
     pub(crate) fn is_kept(&self, page: u32) -> bool {
         let page = self.pages.get(page as usize);
-        page.is_some_and(|page| page.whole && page.key.is_some())
+        page.is_some_and(|page| page.is_prompt && page.key.is_some())
     }
 
     /// Returns the page whose tokens are the first `page_size` of `tokens`, after `before`.
@@ -95,9 +95,10 @@ impl Prefixes {
         self.tokens.copy_within(from..from + self.page_size, to);
     }
 
-    /// Notes that `tokens` were written to a page from `offset` on. `before` is the content of the
-    /// page before. A page that is full now can be found.
-    pub(crate) fn write(&mut self, page: u32, offset: usize, tokens: &[u32], before: Content) {
+    /// Notes that `tokens` were written to page `at` of a sequence, from `offset` on. `pages` are the
+    /// sequence's pages. A page that is full now can be found.
+    pub(crate) fn write(&mut self, pages: &[u32], at: usize, offset: usize, tokens: &[u32]) {
+        let (page, before) = (pages[at], self.before(pages, at));
         self.grow(page);
         let end = offset + tokens.len();
         let first = page as usize * self.page_size;
@@ -119,7 +120,7 @@ impl Prefixes {
         self.pages[page as usize] = Page {
             content,
             before,
-            whole: offset == 0,
+            is_prompt: offset == 0 && (at == 0 || self.pages[pages[at - 1] as usize].is_prompt),
             key: vacant.then_some(key),
         };
     }
@@ -146,11 +147,11 @@ mod tests {
     #[test]
     fn a_page_is_found_by_its_tokens_and_those_before() {
         let mut prefixes = Prefixes::new(2);
-        prefixes.write(0, 0, &[5], 0);
+        prefixes.write(&[0], 0, 0, &[5]);
         assert_eq!(prefixes.find(0, &[5, 6]), None, "not full");
-        prefixes.write(0, 1, &[6], 0);
+        prefixes.write(&[0], 0, 1, &[6]);
         let first = prefixes.content(0);
-        prefixes.write(3, 0, &[5, 6], first);
+        prefixes.write(&[0, 3], 1, 0, &[5, 6]);
         assert_eq!(prefixes.find(0, &[5, 6, 7]), Some(0));
         assert_eq!(prefixes.find(first, &[5, 6]), Some(3));
         assert_eq!(prefixes.find(prefixes.content(3), &[5, 6]), None);
@@ -161,8 +162,8 @@ mod tests {
     #[test]
     fn a_page_with_equal_content_is_not_indexed_and_one_that_was_forgotten_is_not_found() {
         let mut prefixes = Prefixes::new(2);
-        prefixes.write(0, 0, &[1, 2], 0);
-        prefixes.write(1, 0, &[1, 2], 0);
+        prefixes.write(&[0], 0, 0, &[1, 2]);
+        prefixes.write(&[1], 0, 0, &[1, 2]);
         assert_eq!(prefixes.content(0), prefixes.content(1));
         assert!(prefixes.is_kept(0) && !prefixes.is_kept(1) && !prefixes.is_kept(9));
         prefixes.forget(1);
@@ -170,15 +171,30 @@ mod tests {
         let old = prefixes.content(0);
         prefixes.forget(0);
         assert_eq!(prefixes.find(0, &[1, 2]), None);
-        prefixes.write(0, 0, &[1, 2], 0);
+        prefixes.write(&[0], 0, 0, &[1, 2]);
         assert_ne!(
             prefixes.content(0),
             old,
             "what followed the old one may be gone"
         );
         prefixes.copy(0, 4);
-        prefixes.write(4, 1, &[3], 0);
-        assert!(!prefixes.is_kept(4), "its tokens came one by one");
+        prefixes.write(&[4], 0, 1, &[3]);
         assert_eq!(prefixes.find(0, &[1, 3]), Some(4));
+    }
+
+    #[test]
+    fn only_prompts_are_kept() {
+        let mut prefixes = Prefixes::new(2);
+        prefixes.write(&[0], 0, 0, &[1, 2]);
+        prefixes.write(&[0, 1], 1, 0, &[3, 4]);
+        prefixes.write(&[0, 2], 1, 0, &[5]);
+        prefixes.write(&[0, 2], 1, 1, &[6]);
+        prefixes.write(&[0, 2, 3], 2, 0, &[7, 8]);
+        let kept = [0, 1, 2, 3].map(|page| prefixes.is_kept(page));
+        assert_eq!(
+            kept,
+            [true, true, false, false],
+            "a step came after token 5"
+        );
     }
 }
