@@ -41,7 +41,9 @@ fn a_prefix_of_several_prompts_is_read_once() {
     let counted: u64 = expected.iter().map(|(_, flops)| flops).sum();
     assert_eq!(alone.flops, counted);
     assert!(shared.flops < alone.flops);
-    assert!(shared.prefix_tokens >= 7 * 8, "{shared:?}");
+    // Whole pages of 4 tokens with which seven of the eight prompts begin as an earlier one did. The
+    // tokens of a page that is not full are read again, and so is the step.
+    assert_eq!(shared.prefix_tokens, 52);
 }
 
 /// Tokens that were forgotten count as read again: without them the operations are those of a model
