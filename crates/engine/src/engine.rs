@@ -553,18 +553,16 @@ impl Engine {
         let mut longest = 0;
         for item in items.iter().filter(|item| !item.tokens.is_empty()) {
             let sequence = self.sequences.get_mut(item.seq).expect("checked");
-            // A sequence that was shortened writes to a page that may be known by its old tokens.
-            let written = sequence.len / self.page_size;
-            let known = sequence.pages.len();
+            // A page that is begun may be known by tokens that were cut off since.
+            let begun = usize::from(!sequence.len.is_multiple_of(self.page_size));
+            let first = sequence.pages.len() - begun;
             let len = sequence.len + item.tokens.len();
             while sequence.pages.len() < len.div_ceil(self.page_size) {
                 sequence.pages.push(self.pages.take());
             }
             if let Some(prefixes) = &mut self.prefixes {
-                let tail = sequence.pages[..known].get(written).copied();
-                let tail = tail.filter(|_| !sequence.len.is_multiple_of(self.page_size));
-                for page in tail.iter().chain(&sequence.pages[known..]) {
-                    prefixes.forget(*page);
+                for &page in &sequence.pages[first..] {
+                    prefixes.forget(page);
                 }
             }
             longest = longest.max(len);
