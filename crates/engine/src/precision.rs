@@ -21,8 +21,8 @@ pub enum ComputeType {
     /// bfloat16: weights and inputs are rounded to bfloat16, as `transformers` and vLLM do, and
     /// their products are summed in the order of AVX512-BF16
     /// ([`WeightFormat::Bf16Pairs`](beamgen_kernels::WeightFormat::Bf16Pairs)).
-    /// That instruction set is about twice as fast as float32. Other processors give the same
-    /// bits, more slowly.
+    /// AMD's processors multiply with it twice as fast as in float32. All others, and Intel's, whose
+    /// instruction is slow, give the same bits with multiply-adds of float32.
     Bf16,
 }
 

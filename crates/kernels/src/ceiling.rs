@@ -54,9 +54,14 @@ impl Ceilings {
         8.0 * self.bytes()
     }
 
-    /// Runs dot products of pairs of bfloat16, with AVX512-BF16 if the tier has it.
+    /// Runs dot products of pairs of bfloat16, as layers multiply them: with AVX512-BF16 where that
+    /// is faster than multiply-adds of float32.
     pub fn run_pairs(self, isa: Isa) {
-        isa.run_bf16(PairDots(self.turns));
+        if isa.bf16() {
+            isa.run_bf16(PairDots(self.turns));
+        } else {
+            isa.run(Floats(2 * self.turns));
+        }
     }
 
     /// Runs dot products of bytes, with VNNI if the tier has it. AMX's tiles can be faster.
@@ -108,26 +113,17 @@ impl Task for PairDots {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        if S::WIDE {
-            pairs::<S, SUMS>(s, self.0);
-        } else {
-            pairs::<S, { SUMS / 3 }>(s, 3 * self.0);
+        // Two bfloat16 of about 0.999.
+        let x = s.splat(f32::from_bits(black_box(0x3f7f_3f7f)));
+        let mut sums = [s.splat(black_box(1.0)); SUMS];
+        for _ in 0..self.0 {
+            for sum in &mut sums {
+                *sum = s.dot_pairs(x, x, *sum);
+            }
         }
-    }
-}
-
-#[inline(always)]
-fn pairs<S: Simd, const N: usize>(s: S, turns: usize) {
-    // Two bfloat16 of about 0.999.
-    let x = s.splat_pair(black_box(0x3f7f_3f7f));
-    let mut sums = [s.splat(black_box(1.0)); N];
-    for _ in 0..turns {
-        for sum in &mut sums {
-            *sum = s.dot_pairs(x, x, *sum);
+        for sum in sums {
+            black_box(s.to_array(sum));
         }
-    }
-    for sum in sums {
-        black_box(s.to_array(sum));
     }
 }
 

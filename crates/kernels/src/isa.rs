@@ -32,7 +32,8 @@ pub struct Isa {
     /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI,
     /// aarch64's `dotprod`). It makes int8 layers faster, with the same results.
     vnni: bool,
-    /// Whether the tier has the dot product of two bfloat16 (AVX512-BF16). It makes layers of
+    /// Whether the tier has the dot product of two bfloat16 (AVX512-BF16), and it is faster than two
+    /// multiply-adds of float32 ([`fast_bf16`]). It makes layers of
     /// [`WeightFormat::Bf16Pairs`](crate::WeightFormat) faster, with the same results.
     bf16: bool,
 }
@@ -87,7 +88,7 @@ impl Isa {
         };
         let bf16 = match level {
             #[cfg(target_arch = "x86_64")]
-            IsaLevel::Amx | IsaLevel::Avx512 => is_x86_feature_detected!("avx512bf16"),
+            IsaLevel::Amx | IsaLevel::Avx512 => fast_bf16(),
             _ => false,
         };
         present.then_some(Self { level, vnni, bf16 })
@@ -107,11 +108,16 @@ impl Isa {
         }
     }
 
-    /// Pretends that the machine lacks AVX512-BF16, so that tests cover the other instructions.
+    /// Turns AVX512-BF16 on, even where it is slow, or off, so that tests cover both.
     #[cfg(test)]
-    pub(crate) fn without_bf16(self) -> Self {
+    pub(crate) fn with_bf16(self, on: bool) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        let present = matches!(self.level, IsaLevel::Amx | IsaLevel::Avx512)
+            && is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(target_arch = "x86_64"))]
+        let present = false;
         Self {
-            bf16: false,
+            bf16: on && present,
             ..self
         }
     }
@@ -155,14 +161,22 @@ impl Isa {
         }
     }
 
-    /// Runs `task` as [`run`](Self::run) does, with the dot products of bfloat16 if there are any.
+    /// Whether the dot products of bfloat16 are the fastest way to multiply pairs.
+    pub(crate) fn bf16(self) -> bool {
+        self.bf16
+    }
+
+    /// Runs `task` compiled for this tier's dot products of bfloat16.
+    ///
+    /// # Panics
+    /// If there are none ([`bf16`](Self::bf16)).
     #[inline]
     pub(crate) fn run_bf16<T: Task>(self, task: T) -> T::Output {
+        assert!(self.bf16, "the tier has dot products of bfloat16");
         #[cfg(target_arch = "x86_64")]
-        if self.bf16 {
-            // SAFETY: `bf16` says that `Isa::new` found the features.
-            return unsafe { run_avx512_bf16(task) };
-        }
+        // SAFETY: `bf16` says that `Isa::new` found the features.
+        return unsafe { run_avx512_bf16(task) };
+        #[cfg(not(target_arch = "x86_64"))]
         self.run(task)
     }
 
@@ -196,6 +210,24 @@ impl Isa {
             _ => run_int8_portable(task),
         }
     }
+}
+
+/// Whether VDPBF16PS exists and does more than two multiply-adds of float32 in the same time.
+/// Operations a cycle of 512 bits, measured with [`Ceilings`](crate::Ceilings):
+///
+/// | processor | float32 | VDPBF16PS |
+/// |---|---:|---:|
+/// | AMD Zen 4, Zen 5 | 32, 64 | 64, 128 |
+/// | Intel Sapphire Rapids, Emerald Rapids | 64 | 32 |
+#[cfg(target_arch = "x86_64")]
+fn fast_bf16() -> bool {
+    is_x86_feature_detected!("avx512bf16") && !is_intel()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_intel() -> bool {
+    let id = std::arch::x86_64::__cpuid(0);
+    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
 }
 
 /// The body of an operation, written once over [`Simd`] and compiled once a tier.

@@ -16,8 +16,8 @@ use crate::parallel::{Parallel, SharedOut};
 pub use blocks::scale_min;
 pub use format::WeightFormat;
 use format::{
-    Bf16, F16, F32, Pairs, Panels, Product, RoundPairs, Stored, round_pairs, unpack, unpack_pairs,
-    with_blocks,
+    Bf16, F16, F32, Pair, Pairs, Panels, Product, RoundPairs, Stored, WidePairs, round_pairs,
+    unpack, unpack_pairs, with_blocks,
 };
 pub use int8::Q8Block;
 use out::Out;
@@ -243,11 +243,15 @@ impl PackedLinear {
             Panels::F16(words) => self.run::<F16>(words, self.inputs, cpu, x, out),
             Panels::Pairs(words) => {
                 let steps = self.inputs.div_ceil(2);
-                let pairs = scratch.pairs(rows * steps);
-                if self.inputs > 0 {
+                if cpu.isa.bf16() {
+                    let pairs = scratch.pairs(rows * steps);
                     self.round(cpu, x, pairs);
+                    self.run::<Pairs>(words, steps, cpu, pairs, out);
+                } else {
+                    let pairs = scratch.wide_pairs(rows * steps);
+                    self.round(cpu, x, pairs);
+                    self.run::<WidePairs>(words, steps, cpu, pairs, out);
                 }
-                self.run::<Pairs>(words, steps, cpu, pairs, out);
             }
             Panels::Blocks(format, bytes) => {
                 let inputs = self.inputs;
@@ -257,8 +261,11 @@ impl PackedLinear {
     }
 
     /// Rounds all rows of inputs to pairs of bfloat16.
-    fn round(&self, cpu: Cpu, x: &[f32], pairs: &mut [u32]) {
+    fn round<P: Pair + Send>(&self, cpu: Cpu, x: &[f32], pairs: &mut [P]) {
         let (inputs, width) = (self.inputs, self.inputs.div_ceil(2));
+        if inputs == 0 {
+            return;
+        }
         // Rounding takes about two operations per value.
         let work = 2 * x.len() as u64;
         let rows = (x.len() / inputs).div_ceil(cpu.parallel.tasks_for(work));
@@ -361,7 +368,7 @@ fn pack_pairs(
     let mut panels = AlignedBuf::zeroed(outputs.div_ceil(PANEL) * PANEL * steps);
     let work = packing_work(inputs, outputs);
     parallel.for_pieces(&mut panels, (PANEL * steps).max(1), work, |p, panel| {
-        let (mut values, mut pairs) = (vec![0.0; inputs], vec![0; steps]);
+        let (mut values, mut pairs) = (vec![0.0; inputs], vec![0u32; steps]);
         for n in 0..PANEL.min(outputs - p * PANEL) {
             row(p * PANEL + n, &mut values);
             round_pairs(&values, &mut pairs);

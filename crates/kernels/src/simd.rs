@@ -41,30 +41,15 @@ pub(crate) fn prefetch(p: *const u8) {
     let _ = p;
 }
 
-/// Implements the products of pairs of bfloat16 with float32, for tiers without instructions for
-/// them: the first numbers of the pairs are in one vector, the second ones in another.
-macro_rules! pairs_as_floats {
-    () => {
-        type Pairs = (Self::V, Self::V);
-
-        #[inline(always)]
-        unsafe fn load_pairs(self, p: *const u32) -> Self::Pairs {
-            let halves = p.cast();
-            // SAFETY: sixteen words are thirty-two halves.
-            unsafe { (self.load_bf16(halves, false), self.load_bf16(halves, true)) }
-        }
-        #[inline(always)]
-        fn splat_pair(self, pair: u32) -> Self::Pairs {
-            let [first, second] = [pair << 16, pair & !0xffff].map(f32::from_bits);
-            (self.splat(first), self.splat(second))
-        }
-        #[inline(always)]
-        fn dot_pairs(self, a: Self::Pairs, b: Self::Pairs, sum: Self::V) -> Self::V {
-            self.fma(a.0, b.0, self.fma(a.1, b.1, sum))
-        }
-    };
+/// The definition of [`Simd::dot_pairs`], lane by lane.
+fn dot_pairs_plainly<S: Simd>(s: S, a: S::V, b: S::V, sum: S::V) -> S::V {
+    let (a, b, sum) = (s.to_array(a), s.to_array(b), s.to_array(sum));
+    let halves = |word: f32| [word.to_bits() << 16, word.to_bits() & !0xffff].map(f32::from_bits);
+    s.vector(std::array::from_fn(|lane| {
+        let ([a0, a1], [b0, b1]) = (halves(a[lane]), halves(b[lane]));
+        a0.mul_add(b0, a1.mul_add(b1, sum[lane]))
+    }))
 }
-pub(crate) use pairs_as_floats;
 
 /// Vector instructions of a tier. Values of implementing types exist only where the
 /// instructions do.
@@ -73,8 +58,6 @@ pub(crate) trait Simd: Copy {
     type V: Copy;
     /// Sixteen float64, for sums.
     type D: Copy;
-    /// Sixteen pairs of bfloat16.
-    type Pairs: Copy;
     /// Whether the register file holds about thirty `V`s (AVX-512) or about seven (AVX2).
     const WIDE: bool;
 
@@ -90,17 +73,16 @@ pub(crate) trait Simd: Copy {
     /// # Safety
     /// `p` must be valid for reading 32 words.
     unsafe fn load_bf16(self, p: *const u16, odd: bool) -> Self::V;
-    /// Sixteen pairs of bfloat16; the lower half of a word is the first of a pair.
-    /// # Safety
-    /// `p` must be valid for reading 16 words.
-    unsafe fn load_pairs(self, p: *const u32) -> Self::Pairs;
-    /// A pair in all lanes.
-    fn splat_pair(self, pair: u32) -> Self::Pairs;
-    /// The dot product of two pairs, added to `sum`: `a.0 * b.0 + (a.1 * b.1 + sum)` with two
-    /// roundings, in the order of VDPBF16PS. That instruction takes subnormal numbers for 0, so
-    /// operands are 0 or at least [`TINY`](crate::kv::TINY) in magnitude, which makes all sums
-    /// equal on every tier with fused multiply-add.
-    fn dot_pairs(self, a: Self::Pairs, b: Self::Pairs, sum: Self::V) -> Self::V;
+    /// The dot products of sixteen pairs of bfloat16, added to `sum`. The lower half of a word is
+    /// the first of a pair. The result is `a.0 * b.0 + (a.1 * b.1 + sum)` with two roundings, in the
+    /// order of VDPBF16PS. That instruction takes subnormal numbers for 0, so operands are 0 or at
+    /// least [`TINY`](crate::kv::TINY) in magnitude, which makes the results equal on every tier.
+    ///
+    /// Only tiers with the instruction are fast ([`Isa::run_bf16`](crate::Isa::run_bf16)).
+    #[inline(always)]
+    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+        dot_pairs_plainly(self, a, b, sum)
+    }
     /// Sixteen float16. Widening is exact.
     /// # Safety
     /// `p` must be valid for reading 16 words.

@@ -133,16 +133,23 @@ pub(super) trait Product {
     type Word: Number;
     /// A word of the inputs.
     type Input: Copy;
-    /// Sixteen words of weights, and a word of inputs, in registers.
-    type Operand<S: Simd>: Copy;
+    /// The multiply-adds of a word, one after the other.
+    const STEPS: usize = 1;
+    /// The most rows of a register block with 32 registers: 12 or 8.
+    const ROWS: usize = 12;
 
-    /// Loads the outputs `16 * half .. 16 * half + 16` from a step's words.
+    /// Loads the outputs `16 * half .. 16 * half + 16` of a multiply-add from an input's words.
     ///
     /// # Safety
     /// `words` must be valid for reading 32 of them.
-    unsafe fn load<S: Simd>(s: S, words: *const Self::Word, half: usize) -> Self::Operand<S>;
-    fn splat<S: Simd>(s: S, input: Self::Input) -> Self::Operand<S>;
-    fn multiply<S: Simd>(s: S, x: Self::Operand<S>, weights: Self::Operand<S>, sum: S::V) -> S::V;
+    unsafe fn load<S: Simd>(s: S, words: *const Self::Word, half: usize, step: usize) -> S::V;
+    /// # Safety
+    /// `input` must be valid for reading.
+    unsafe fn splat<S: Simd>(s: S, input: *const Self::Input, step: usize) -> S::V;
+    #[inline(always)]
+    fn multiply<S: Simd>(s: S, x: S::V, weights: S::V, sum: S::V) -> S::V {
+        s.fma(x, weights, sum)
+    }
 
     /// Runs `task` with the instructions of the tier for these products.
     fn run<T: Task>(isa: Isa, task: T) -> T::Output {
@@ -150,29 +157,52 @@ pub(super) trait Product {
     }
 }
 
-/// Pairs of bfloat16.
+/// Pairs of bfloat16, multiplied by an instruction for them.
 pub(super) struct Pairs;
 
 impl Product for Pairs {
     type Word = u32;
     type Input = u32;
-    type Operand<S: Simd> = S::Pairs;
 
     #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, words: *const u32, half: usize) -> S::Pairs {
+    unsafe fn load<S: Simd>(s: S, words: *const u32, half: usize, _: usize) -> S::V {
         // SAFETY: the caller's promise.
-        unsafe { s.load_pairs(words.add(half * LANES)) }
+        unsafe { s.load(words.add(half * LANES).cast()) }
     }
     #[inline(always)]
-    fn splat<S: Simd>(s: S, input: u32) -> S::Pairs {
-        s.splat_pair(input)
+    unsafe fn splat<S: Simd>(s: S, input: *const u32, _: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        s.splat(f32::from_bits(unsafe { *input }))
     }
     #[inline(always)]
-    fn multiply<S: Simd>(s: S, x: S::Pairs, weights: S::Pairs, sum: S::V) -> S::V {
+    fn multiply<S: Simd>(s: S, x: S::V, weights: S::V, sum: S::V) -> S::V {
         s.dot_pairs(x, weights, sum)
     }
     fn run<T: Task>(isa: Isa, task: T) -> T::Output {
         isa.run_bf16(task)
+    }
+}
+
+/// Pairs of bfloat16, multiplied as float32 in the order of [`Simd::dot_pairs`]: the second product
+/// of a pair comes first.
+pub(super) struct WidePairs;
+
+impl Product for WidePairs {
+    type Word = u32;
+    type Input = [f32; 2];
+    const STEPS: usize = 2;
+    // With more rows, the compiler overlaps the steps and runs out of registers.
+    const ROWS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, words: *const u32, half: usize, step: usize) -> S::V {
+        // SAFETY: the caller's promise: sixteen words are thirty-two bfloat16.
+        unsafe { s.load_bf16(words.add(half * LANES).cast(), step == 0) }
+    }
+    #[inline(always)]
+    unsafe fn splat<S: Simd>(s: S, input: *const [f32; 2], step: usize) -> S::V {
+        // SAFETY: the caller's promise; one of two floats.
+        s.splat(unsafe { *input.cast::<f32>().add(1 - step) })
     }
 }
 
@@ -192,27 +222,46 @@ fn narrow_pair(x: f32) -> u32 {
     if magnitude < TINY.to_bits() { 0 } else { kept }
 }
 
-/// Rounds a row to words of pairs. A row with an odd number of values ends with a 0.
+/// A pair of rounded inputs.
+pub(super) trait Pair: Copy {
+    fn round(first: f32, second: f32) -> Self;
+}
+
+impl Pair for u32 {
+    #[inline(always)]
+    fn round(first: f32, second: f32) -> Self {
+        narrow_pair(first) | narrow_pair(second) << 16
+    }
+}
+
+impl Pair for [f32; 2] {
+    #[inline(always)]
+    fn round(first: f32, second: f32) -> Self {
+        [first, second].map(|x| f32::from_bits(narrow_pair(x) << 16))
+    }
+}
+
+/// Rounds a row to pairs. A row with an odd number of values ends with a 0.
 #[inline(always)]
-pub(super) fn round_pairs(row: &[f32], pairs: &mut [u32]) {
+pub(super) fn round_pairs<P: Pair>(row: &[f32], pairs: &mut [P]) {
     let (whole, last) = row.as_chunks::<2>();
-    for (&[even, odd], pair) in whole.iter().zip(pairs.iter_mut()) {
-        *pair = narrow_pair(even) | narrow_pair(odd) << 16;
+    for (&[first, second], pair) in whole.iter().zip(pairs.iter_mut()) {
+        *pair = P::round(first, second);
     }
     if let ([last], Some(pair)) = (last, pairs.last_mut()) {
-        *pair = narrow_pair(*last);
+        *pair = P::round(*last, 0.0);
     }
 }
 
 /// Rounds the inputs of some rows to pairs.
-pub(super) struct RoundPairs<'a> {
+pub(super) struct RoundPairs<'a, P> {
     /// Values of a row.
     pub(super) inputs: usize,
     pub(super) x: &'a [f32],
-    pub(super) pairs: &'a mut [u32],
+    pub(super) pairs: &'a mut [P],
 }
 
-impl Task for RoundPairs<'_> {
+impl<P: Pair> Task for RoundPairs<'_, P> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
@@ -306,20 +355,16 @@ impl Stored for F16 {
 impl<W: Stored> Product for W {
     type Word = W::Word;
     type Input = f32;
-    type Operand<S: Simd> = S::V;
 
     #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, words: *const W::Word, half: usize) -> S::V {
+    unsafe fn load<S: Simd>(s: S, words: *const W::Word, half: usize, _: usize) -> S::V {
         // SAFETY: the caller's promise.
         unsafe { <W as Stored>::load(s, words, half) }
     }
     #[inline(always)]
-    fn splat<S: Simd>(s: S, input: f32) -> S::V {
-        s.splat(input)
-    }
-    #[inline(always)]
-    fn multiply<S: Simd>(s: S, x: S::V, weights: S::V, sum: S::V) -> S::V {
-        s.fma(x, weights, sum)
+    unsafe fn splat<S: Simd>(s: S, input: *const f32, _: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        s.splat(unsafe { *input })
     }
 }
 

@@ -27,8 +27,9 @@ pub struct LinearScratch {
     /// The quantised inputs of layers in blocks.
     pub(super) bytes: Vec<InputBytes>,
     pub(super) scales: Vec<InputScale>,
-    /// The inputs of layers of pairs, rounded to bfloat16.
-    pairs: Vec<u32>,
+    /// The inputs of layers of pairs, rounded to bfloat16. A tier that multiplies bfloat16 uses the
+    /// first half.
+    pairs: Vec<[f32; 2]>,
 }
 
 /// The most inputs among layers that convert their inputs, for each kind of conversion. The
@@ -48,16 +49,24 @@ impl LinearScratch {
     pub fn new(rows: usize, inputs: WidestInputs) -> Self {
         let mut scratch = Self::default();
         scratch.reserve_groups(rows, inputs.blocks);
-        scratch.pairs(rows * inputs.pairs.div_ceil(2));
+        scratch.wide_pairs(rows * inputs.pairs.div_ceil(2));
         scratch
     }
 
-    /// Returns room for this number of pairs.
-    pub(super) fn pairs(&mut self, count: usize) -> &mut [u32] {
+    /// Returns room for this number of pairs as float32.
+    pub(super) fn wide_pairs(&mut self, count: usize) -> &mut [[f32; 2]] {
         if self.pairs.len() < count {
-            self.pairs.resize(count, 0);
+            self.pairs.resize(count, [0.0; 2]);
         }
         &mut self.pairs[..count]
+    }
+
+    /// Returns room for this number of pairs as bfloat16.
+    pub(super) fn pairs(&mut self, count: usize) -> &mut [u32] {
+        let floats = self.wide_pairs(count).as_flattened_mut();
+        // SAFETY: both are four bytes, and every bit pattern is an integer and a float.
+        let (_, words, _) = unsafe { floats.align_to_mut::<u32>() };
+        &mut words[..count]
     }
 
     /// Makes room for the quantised groups of `rows` rows.
@@ -81,7 +90,7 @@ impl LinearScratch {
     pub fn bytes_for(rows: usize, inputs: WidestInputs) -> usize {
         let blocks = (size_of::<InputBytes>() + size_of::<InputScale>())
             .saturating_mul(Self::groups(rows, inputs.blocks));
-        let pairs = rows.saturating_mul(size_of::<u32>() * inputs.pairs.div_ceil(2));
+        let pairs = rows.saturating_mul(size_of::<[f32; 2]>() * inputs.pairs.div_ceil(2));
         blocks.saturating_add(pairs)
     }
 

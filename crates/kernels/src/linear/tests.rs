@@ -264,15 +264,12 @@ mod int8;
 
 /// The tiers of this machine, with and without the dot products of bfloat16.
 fn pair_cpus() -> Vec<Cpu<'static>> {
-    let with = cpus().into_iter();
-    with.flat_map(|cpu| {
-        let without = Cpu {
-            isa: cpu.isa.without_bf16(),
-            ..cpu
-        };
-        [cpu, without]
-    })
-    .collect()
+    let with = |cpu: Cpu<'static>, on| Cpu {
+        isa: cpu.isa.with_bf16(on),
+        ..cpu
+    };
+    let both = |cpu: Cpu<'static>| [with(cpu, true), with(cpu, false)];
+    cpus().into_iter().flat_map(both).collect()
 }
 
 /// Computes a layer of pairs one number after the other.
@@ -304,7 +301,7 @@ fn pairs_are_summed_in_one_order_on_every_tier() {
         let (weight, bias) = (noise(inputs * outputs, 21), noise(outputs, 22));
         let layer = PackedLinear::from_rows(&weight, inputs, outputs, WeightFormat::Bf16Pairs);
         let layer = layer.with_bias(&bias);
-        for rows in [1, 2, 5, 12, 13, 40, 97] {
+        for rows in [1, 2, 5, 9, 10, 12, 13, 40, 97] {
             let x = noise(rows * inputs, 23);
             let mut first: Option<Vec<f32>> = None;
             for cpu in pair_cpus().into_iter().filter(int8::fused) {

@@ -59,7 +59,7 @@ impl<W: Product> Tile<'_, W> {
         self.rows.start + b * self.rows.len() / blocks
     }
 
-    /// Multiplies with 32 registers: up to 12 rows by 32 outputs. With few rows, several panels are
+    /// Multiplies with 32 registers: up to 12 or 8 rows by 32 outputs ([`Product::ROWS`]). With few rows, several panels are
     /// multiplied at a time, so that independent sums hide the latency of multiply-adds.
     #[inline(always)]
     fn run_wide<S: Simd>(&self, s: S) {
@@ -71,7 +71,7 @@ impl<W: Product> Tile<'_, W> {
             5 => return self.few_rows::<S, 5, 4>(s),
             _ => {}
         }
-        let blocks = self.rows.len().div_ceil(12);
+        let blocks = self.rows.len().div_ceil(W::ROWS);
         // A single block reads all weights once, so chunks would only add stores of partial sums.
         let step = if blocks == 1 { self.inputs } else { CHUNK };
         let mut partial = [[0.0; PANEL]; TASK_ROWS];
@@ -90,14 +90,19 @@ impl<W: Product> Tile<'_, W> {
                         turns: blocks,
                     };
                     let partial = &mut partial[first - self.rows.start..end - self.rows.start];
+                    // The conditions are known to the compiler, which leaves out what cannot be.
+                    let most = W::ROWS;
                     match end - first {
+                        4 if most < 12 => self.part::<S, 4>(s, first, part, partial),
+                        5 if most < 12 => self.part::<S, 5>(s, first, part, partial),
                         6 => self.part::<S, 6>(s, first, part, partial),
                         7 => self.part::<S, 7>(s, first, part, partial),
                         8 => self.part::<S, 8>(s, first, part, partial),
-                        9 => self.part::<S, 9>(s, first, part, partial),
-                        10 => self.part::<S, 10>(s, first, part, partial),
-                        11 => self.part::<S, 11>(s, first, part, partial),
-                        _ => self.part::<S, 12>(s, first, part, partial),
+                        9 if most > 8 => self.part::<S, 9>(s, first, part, partial),
+                        10 if most > 8 => self.part::<S, 10>(s, first, part, partial),
+                        11 if most > 8 => self.part::<S, 11>(s, first, part, partial),
+                        12 if most > 8 => self.part::<S, 12>(s, first, part, partial),
+                        rows => unreachable!("blocks of {rows} rows"),
                     }
                 }
                 if to == self.inputs {
@@ -160,11 +165,13 @@ impl<W: Product> Tile<'_, W> {
                 let stop = part.to.min(k + every);
                 while k < stop {
                     let w = w.add(k * PANEL);
-                    let weights = [W::load(s, w, 0), W::load(s, w, 1)];
-                    for (r, sum) in sum.iter_mut().enumerate() {
-                        let x = W::splat(s, *x.add(r * inputs + k));
-                        for (sum, weight) in sum.iter_mut().zip(weights) {
-                            *sum = W::multiply(s, x, weight, *sum);
+                    for step in 0..W::STEPS {
+                        let weights = [W::load(s, w, 0, step), W::load(s, w, 1, step)];
+                        for (r, sum) in sum.iter_mut().enumerate() {
+                            let x = W::splat(s, x.add(r * inputs + k), step);
+                            for (sum, weight) in sum.iter_mut().zip(weights) {
+                                *sum = W::multiply(s, x, weight, *sum);
+                            }
                         }
                     }
                     k += 1;
@@ -255,15 +262,16 @@ impl<W: Product> Tile<'_, W> {
                         }
                     }
                 }
-                let mut weights = [W::load(s, w.add(k * PANEL), HALF); NV];
-                for (v, weight) in weights.iter_mut().enumerate().skip(1) {
-                    let (panel, half) = ((HALF + v) / 2, (HALF + v) % 2);
-                    *weight = W::load(s, w.add((panel * inputs + k) * PANEL), half);
-                }
-                for (r, sum) in sum.iter_mut().enumerate() {
-                    let x = W::splat(s, *x.add(r * inputs + k));
-                    for (sum, weight) in sum.iter_mut().zip(weights) {
-                        *sum = W::multiply(s, x, weight, *sum);
+                for step in 0..W::STEPS {
+                    let weights: [S::V; NV] = std::array::from_fn(|v| {
+                        let (panel, half) = ((HALF + v) / 2, (HALF + v) % 2);
+                        W::load(s, w.add((panel * inputs + k) * PANEL), half, step)
+                    });
+                    for (r, sum) in sum.iter_mut().enumerate() {
+                        let x = W::splat(s, x.add(r * inputs + k), step);
+                        for (sum, weight) in sum.iter_mut().zip(weights) {
+                            *sum = W::multiply(s, x, weight, *sum);
+                        }
                     }
                 }
             }

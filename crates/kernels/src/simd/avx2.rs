@@ -1,4 +1,4 @@
-use super::{LANES, Simd, pairs_as_floats};
+use super::{LANES, Simd};
 use std::arch::x86_64::*;
 
 /// Proof that AVX2, FMA and F16C may be executed.
@@ -56,7 +56,6 @@ impl Simd for Avx2 {
         // SAFETY: see above the impl.
         unsafe { (half(p, odd), half(p.add(16), odd)) }
     }
-    pairs_as_floats!();
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> V {
         // SAFETY: see above the impl.

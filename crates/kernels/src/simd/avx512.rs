@@ -27,7 +27,6 @@ impl Avx512<true> {
 impl<const BF16: bool> Simd for Avx512<BF16> {
     type V = __m512;
     type D = (__m512d, __m512d);
-    type Pairs = __m512i;
     const WIDE: bool = true;
 
     #[inline(always)]
@@ -64,27 +63,14 @@ impl<const BF16: bool> Simd for Avx512<BF16> {
         }
     }
     #[inline(always)]
-    unsafe fn load_pairs(self, p: *const u32) -> __m512i {
-        // SAFETY: see above the impl.
-        unsafe { _mm512_loadu_si512(p.cast()) }
-    }
-    #[inline(always)]
-    fn splat_pair(self, pair: u32) -> __m512i {
-        // SAFETY: see above the impl.
-        unsafe { _mm512_set1_epi32(pair as i32) }
-    }
-    #[inline(always)]
-    fn dot_pairs(self, a: __m512i, b: __m512i, sum: __m512) -> __m512 {
+    fn dot_pairs(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
+        if !BF16 {
+            return super::dot_pairs_plainly(self, a, b, sum);
+        }
         // SAFETY: see above the impl; both types are 512 bits of bfloat16.
         unsafe {
-            if BF16 {
-                let [a, b] = [a, b].map(|v| std::mem::transmute::<__m512i, __m512bh>(v));
-                return _mm512_dpbf16_ps(sum, a, b);
-            }
-            let odd = _mm512_set1_epi32(!0xffff);
-            let [a1, b1] = [a, b].map(|v| _mm512_castsi512_ps(_mm512_and_si512(v, odd)));
-            let [a0, b0] = [a, b].map(|v| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(v)));
-            _mm512_fmadd_ps(a0, b0, _mm512_fmadd_ps(a1, b1, sum))
+            let [a, b] = [a, b].map(|v| std::mem::transmute::<__m512, __m512bh>(v));
+            _mm512_dpbf16_ps(sum, a, b)
         }
     }
     #[inline(always)]

@@ -1,4 +1,4 @@
-use super::{LANES, Simd, pairs_as_floats};
+use super::{LANES, Simd};
 
 /// Plain arrays; the compiler picks the instructions.
 #[derive(Clone, Copy)]
@@ -44,7 +44,6 @@ impl Simd for Portable {
         let words = unsafe { p.cast::<[[u16; 2]; LANES]>().read_unaligned() };
         words.map(|pair| f32::from_bits(u32::from(pair[usize::from(odd)]) << 16))
     }
-    pairs_as_floats!();
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::V {
         // SAFETY: the caller promises `LANES` numbers, in any alignment.
