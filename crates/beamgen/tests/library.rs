@@ -103,8 +103,11 @@ fn rounded_weights_are_another_run() {
     assert_ne!(identity(WeightType::F16), identity(WeightType::Bf16));
     assert_ne!(exact, identity(WeightType::Int8));
     assert_eq!(exact, identity_of(WeightType::Auto, ComputeType::F32));
-    let rounded = identity_of(WeightType::Bf16, ComputeType::Bf16);
-    assert_ne!(rounded, identity(WeightType::Bf16));
+    let rounded = |compute| identity_of(WeightType::Bf16, compute);
+    let [pairs, tiles] = [ComputeType::Bf16Pairs, ComputeType::Bf16Tiles].map(rounded);
+    assert!(pairs != identity(WeightType::Bf16) && pairs != tiles);
+    let fastest = rounded(ComputeType::Bf16);
+    assert!(fastest == pairs || fastest == tiles);
 }
 
 #[test]

@@ -292,7 +292,7 @@ fn cells(row: &Value, types: Types) -> Vec<String> {
     } else {
         let most = match (types.dtype, types.compute) {
             (WeightType::Int8, _) => "block_dot_gop_per_s",
-            (_, ComputeType::Bf16) => "bf16_gflop_per_s",
+            (_, compute) if compute.is_bf16() => "bf16_gflop_per_s",
             _ => "fma_gflop_per_s",
         };
         (number("read_gb_per_s"), Some(number(most)))

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use beamgen::Config;
-use beamgen::models::{ComputeType, KvType, MemoryPlan};
+use beamgen::models::{KvType, MemoryPlan};
 
 use crate::plan;
 use crate::table::counted;
@@ -115,8 +115,9 @@ fn numbers(config: &Config, plan: &MemoryPlan) -> String {
         (kv, _) => kv.to_string(),
     };
     let arithmetic = match config.models.compute {
-        ComputeType::Bf16 => "; arithmetic: bf16",
-        ComputeType::Auto | ComputeType::F32 => "",
+        compute if !compute.is_bf16() => String::new(),
+        compute if plan.device == "cpu" => format!("; arithmetic: {}", compute.on_this_processor()),
+        compute => format!("; arithmetic: {compute}"),
     };
     format!(
         "weights: {}{arithmetic}; keys and values: {kv}; device: {}",

@@ -102,7 +102,7 @@ impl Work {
         };
         match matrix.format() {
             WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::F16 => work.floats = operations,
-            WeightFormat::Bf16Pairs => work.pairs = operations,
+            WeightFormat::Bf16Pairs | WeightFormat::Bf16Tiles => work.pairs = operations,
             _ => work.blocks = operations,
         }
         work

@@ -1,5 +1,6 @@
 //! The arithmetic of a model's matrices.
 
+use beamgen_kernels::{Isa, IsaLevel};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantNames};
 
@@ -19,11 +20,36 @@ pub enum ComputeType {
     /// float32: weights are widened before they are multiplied.
     F32,
     /// bfloat16: weights and inputs are rounded to bfloat16, as `transformers` and vLLM do, and
-    /// their products are summed in the order of AVX512-BF16
-    /// ([`WeightFormat::Bf16Pairs`](beamgen_kernels::WeightFormat::Bf16Pairs)).
-    /// AMD's processors multiply with it twice as fast as in float32. All others, and Intel's, whose
-    /// instruction is slow, give the same bits with multiply-adds of float32.
+    /// their products are summed in float32. The order of the sums is the processor's fastest:
+    /// `Bf16Tiles` if it has AMX, otherwise `Bf16Pairs`. Any processor gives the bits of both.
     Bf16,
+    /// bfloat16 in the order of AVX512-BF16
+    /// ([`WeightFormat::Bf16Pairs`](beamgen_kernels::WeightFormat::Bf16Pairs)). AMD's processors
+    /// multiply with it twice as fast as in float32. All others, and Intel's, whose instruction is
+    /// slow, use multiply-adds of float32.
+    Bf16Pairs,
+    /// bfloat16 in the order of AMX
+    /// ([`WeightFormat::Bf16Tiles`](beamgen_kernels::WeightFormat::Bf16Tiles)). Processors without
+    /// it use multiply-adds of float32.
+    Bf16Tiles,
+}
+
+impl ComputeType {
+    /// Whether weights and inputs are rounded to bfloat16.
+    #[must_use]
+    pub fn is_bf16(self) -> bool {
+        matches!(self, Self::Bf16 | Self::Bf16Pairs | Self::Bf16Tiles)
+    }
+
+    /// Returns the order of sums that this machine uses for `Bf16`, and all other types unchanged.
+    #[must_use]
+    pub fn on_this_processor(self) -> Self {
+        match self {
+            Self::Bf16 if Isa::detect().level() == IsaLevel::Amx => Self::Bf16Tiles,
+            Self::Bf16 => Self::Bf16Pairs,
+            other => other,
+        }
+    }
 }
 
 /// The number types of a model's matrices.
@@ -51,9 +77,9 @@ impl Precision {
     /// [`Error::Setting`]
     pub fn check(self) -> Result<(), Error> {
         match (self.compute, self.weights) {
-            (ComputeType::Bf16, WeightType::F32 | WeightType::F16) => {
+            (compute, WeightType::F32 | WeightType::F16) if compute.is_bf16() => {
                 let reason = format!(
-                    "bf16 rounds weights to bfloat16, and dtype {} would keep them: use dtype bf16 or auto, or \
+                    "{compute} rounds weights to bfloat16, and dtype {} would keep them: use dtype bf16 or auto, or \
                      compute f32",
                     self.weights
                 );
@@ -76,7 +102,10 @@ mod tests {
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{name}\""));
         }
         let error = "int8".parse::<ComputeType>().unwrap_err().to_string();
-        assert_eq!(error, "invalid name `int8`: use one of auto, f32, bf16");
+        assert_eq!(
+            error,
+            "invalid name `int8`: use one of auto, f32, bf16, bf16-pairs, bf16-tiles"
+        );
     }
 
     #[test]
@@ -88,9 +117,14 @@ mod tests {
             (WeightType::F32, false),
             (WeightType::F16, false),
         ] {
-            let compute = ComputeType::Bf16;
-            let checked = Precision { weights, compute }.check();
-            assert_eq!(checked.is_ok(), allowed, "{weights}");
+            for compute in [
+                ComputeType::Bf16,
+                ComputeType::Bf16Pairs,
+                ComputeType::Bf16Tiles,
+            ] {
+                let checked = Precision { weights, compute }.check();
+                assert_eq!(checked.is_ok(), allowed, "{weights} {compute}");
+            }
             assert!(Precision::from(weights).check().is_ok());
         }
     }

@@ -16,7 +16,7 @@ use beamgen_engine::{
     ThreadPool, Want, WeightType, Weights, log_prob,
 };
 use beamgen_test_support::{Missing, skip};
-use common::{BF16, append, assert_same_bits, even_config, random_weights, tiny_config};
+use common::{PAIRS, append, assert_same_bits, even_config, random_weights, tiny_config};
 
 const BYTES: usize = 4 << 20;
 
@@ -472,8 +472,14 @@ fn what_a_device_cannot_do_is_said() {
     };
     let error = load(wide).unwrap_err().to_string();
     assert!(error.contains("compute auto"), "{error}");
+    let error = load(PAIRS).unwrap_err().to_string();
+    assert!(error.contains("compute bf16 on a CUDA"), "{error}");
     // A device computes in the type of the weights, so both name the same arithmetic.
-    let bf16 = load(BF16).unwrap().bytes();
+    let arithmetic = Precision {
+        compute: ComputeType::Bf16,
+        ..PAIRS
+    };
+    let bf16 = load(arithmetic).unwrap().bytes();
     assert_eq!(bf16, load(WeightType::Bf16.into()).unwrap().bytes());
     let model = Arc::new(load(WeightType::Auto.into()).unwrap());
     let refuse = |settings: EngineConfig| {

@@ -11,7 +11,7 @@ use beamgen_engine::{
     SeqId, Want, WeightType,
 };
 use cap::Cap;
-use common::{BF16, engine, random_model_as, tiny_config, tokens};
+use common::{PAIRS, TILES, engine, random_model_as, tiny_config, tokens};
 
 const KEY: Key = Key {
     seed: 1,
@@ -31,7 +31,7 @@ fn a_decode_step_allocates_nothing() {
     let prompt = tokens(250, 515, 1);
     let next = tokens(64, 515, 2);
     let types = [WeightType::Auto, WeightType::Bf16, WeightType::Int8];
-    for precision in types.map(Precision::from).into_iter().chain([BF16]) {
+    for precision in types.map(Precision::from).into_iter().chain([PAIRS, TILES]) {
         let model = random_model_as(config.clone(), precision);
         let kv_types = [KvType::F32, KvType::Bf16, KvType::F16].into_iter();
         for (kv, threads) in kv_types.flat_map(|kv| [1, 2, 3].map(|threads| (kv, threads))) {

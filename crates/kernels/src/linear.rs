@@ -7,12 +7,19 @@ mod format;
 mod int8;
 mod int8_tile;
 mod out;
+#[cfg(any(test, all(target_arch = "x86_64", target_os = "linux")))]
+mod pair_amx;
+mod pair_tile;
 mod scratch;
 mod tile;
+
+use std::ops::Range;
 
 use crate::Cpu;
 use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::simd::tiles::Amx;
 pub use blocks::scale_min;
 pub use format::WeightFormat;
 use format::{
@@ -21,6 +28,9 @@ use format::{
 };
 pub use int8::Q8Block;
 use out::Out;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use pair_amx::ByTiles;
+use pair_tile::PairTile;
 pub use scratch::{LinearScratch, WidestInputs};
 use tile::Tile;
 
@@ -71,7 +81,10 @@ impl PackedLinear {
             WeightFormat::F32 => Panels::F32(pack::<F32>(parallel, inputs, outputs, row)),
             WeightFormat::Bf16 => Panels::Bf16(pack::<Bf16>(parallel, inputs, outputs, row)),
             WeightFormat::F16 => Panels::F16(pack::<F16>(parallel, inputs, outputs, row)),
-            WeightFormat::Bf16Pairs => Panels::Pairs(pack_pairs(parallel, inputs, outputs, row)),
+            WeightFormat::Bf16Pairs | WeightFormat::Bf16Tiles => Panels::Pairs(
+                format,
+                pack_pairs(parallel, inputs, format.pairs(inputs), outputs, row),
+            ),
             WeightFormat::Int8 => {
                 return Self::pack_blocks(parallel, inputs, outputs, format, |n, bytes| {
                     let mut weights = vec![0.0; inputs];
@@ -162,8 +175,7 @@ impl PackedLinear {
             Panels::F32(_) => WeightFormat::F32,
             Panels::Bf16(_) => WeightFormat::Bf16,
             Panels::F16(_) => WeightFormat::F16,
-            Panels::Pairs(_) => WeightFormat::Bf16Pairs,
-            Panels::Blocks(format, _) => format,
+            Panels::Pairs(format, _) | Panels::Blocks(format, _) => format,
         }
     }
 
@@ -174,7 +186,7 @@ impl PackedLinear {
         let weights = match format {
             WeightFormat::F32 => 4 * padded * inputs,
             WeightFormat::Bf16 | WeightFormat::F16 => 2 * padded * inputs,
-            WeightFormat::Bf16Pairs => 4 * padded * inputs.div_ceil(2),
+            WeightFormat::Bf16Pairs | WeightFormat::Bf16Tiles => 4 * padded * format.pairs(inputs),
             blocks => with_blocks!(blocks, F => int8::bytes_for::<F>(inputs, outputs), 0),
         };
         weights + if bias { 4 * padded } else { 0 }
@@ -186,7 +198,7 @@ impl PackedLinear {
         let weights = match &self.panels {
             Panels::F32(words) => size_of_val::<[f32]>(words),
             Panels::Bf16(words) | Panels::F16(words) => size_of_val::<[u16]>(words),
-            Panels::Pairs(words) => size_of_val::<[u32]>(words),
+            Panels::Pairs(_, words) => size_of_val::<[u32]>(words),
             Panels::Blocks(_, bytes) => bytes.len(),
         };
         weights + 4 * self.bias.as_ref().map_or(0, |b| b.len())
@@ -202,7 +214,9 @@ impl PackedLinear {
             Panels::F32(words) => unpack::<F32>(words, self.inputs, n, row),
             Panels::Bf16(words) => unpack::<Bf16>(words, self.inputs, n, row),
             Panels::F16(words) => unpack::<F16>(words, self.inputs, n, row),
-            Panels::Pairs(words) => unpack_pairs(words, self.inputs, n, row),
+            Panels::Pairs(format, words) => {
+                unpack_pairs(words, format.pairs(self.inputs), n, row);
+            }
             Panels::Blocks(format, bytes) => {
                 with_blocks!(*format, F => blocks::unpack::<F>(bytes, self.inputs, n, row), ());
             }
@@ -241,16 +255,46 @@ impl PackedLinear {
             Panels::F32(words) => self.run::<F32>(words, self.inputs, cpu, x, out),
             Panels::Bf16(words) => self.run::<Bf16>(words, self.inputs, cpu, x, out),
             Panels::F16(words) => self.run::<F16>(words, self.inputs, cpu, x, out),
-            Panels::Pairs(words) => {
-                let steps = self.inputs.div_ceil(2);
-                if cpu.isa.bf16() {
-                    let pairs = scratch.pairs(rows * steps);
-                    self.round(cpu, x, pairs);
-                    self.run::<Pairs>(words, steps, cpu, pairs, out);
-                } else {
-                    let pairs = scratch.wide_pairs(rows * steps);
-                    self.round(cpu, x, pairs);
-                    self.run::<WidePairs>(words, steps, cpu, pairs, out);
+            Panels::Pairs(format, words) => {
+                let width = format.pairs(self.inputs);
+                let count = rows * width;
+                match (*format, cpu.isa.tiles(), cpu.isa.bf16()) {
+                    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+                    (WeightFormat::Bf16Tiles, true, _) => {
+                        let pairs = self.round(cpu, x, width, scratch.pairs(count));
+                        self.split(cpu, out, |rows, panels| {
+                            let tile = PairTile {
+                                width,
+                                weights: words,
+                                x: pairs,
+                                out,
+                                rows,
+                                panels,
+                            };
+                            cpu.isa.run(ByTiles { tile, unit: Amx });
+                        });
+                    }
+                    (WeightFormat::Bf16Tiles, ..) => {
+                        let pairs = self.round(cpu, x, width, scratch.wide_pairs(count));
+                        self.split(cpu, out, |rows, panels| {
+                            cpu.isa.run(PairTile {
+                                width,
+                                weights: words,
+                                x: pairs,
+                                out,
+                                rows,
+                                panels,
+                            });
+                        });
+                    }
+                    (_, _, true) => {
+                        let pairs = self.round(cpu, x, width, scratch.pairs(count));
+                        self.run::<Pairs>(words, width, cpu, pairs, out);
+                    }
+                    (_, _, false) => {
+                        let pairs = self.round(cpu, x, width, scratch.wide_pairs(count));
+                        self.run::<WidePairs>(words, width, cpu, pairs, out);
+                    }
                 }
             }
             Panels::Blocks(format, bytes) => {
@@ -260,20 +304,30 @@ impl PackedLinear {
         }
     }
 
-    /// Rounds all rows of inputs to pairs of bfloat16.
-    fn round<P: Pair + Send>(&self, cpu: Cpu, x: &[f32], pairs: &mut [P]) {
-        let (inputs, width) = (self.inputs, self.inputs.div_ceil(2));
-        if inputs == 0 {
-            return;
-        }
+    /// Rounds all rows of inputs to pairs of bfloat16, `width` in a row. Returns `pairs`.
+    fn round<'p, P: Pair + Send>(
+        &self,
+        cpu: Cpu,
+        x: &[f32],
+        width: usize,
+        pairs: &'p mut [P],
+    ) -> &'p [P] {
+        let inputs = self.inputs;
         // Rounding takes about two operations per value.
         let work = 2 * x.len() as u64;
-        let rows = (x.len() / inputs).div_ceil(cpu.parallel.tasks_for(work));
+        let rows = pairs.len() / width.max(1);
+        let run = rows.div_ceil(cpu.parallel.tasks_for(work)).max(1);
         cpu.parallel
-            .for_pieces(pairs, rows * width, work, |i, pairs| {
-                let x = &x[i * rows * inputs..][..pairs.len() / width * inputs];
-                cpu.isa.run(RoundPairs { inputs, x, pairs });
+            .for_pieces(pairs, (run * width).max(1), work, |i, pairs| {
+                let x = &x[i * run * inputs..][..pairs.len() / width * inputs];
+                cpu.isa.run(RoundPairs {
+                    inputs,
+                    width,
+                    x,
+                    pairs,
+                });
             });
+        pairs
     }
 
     /// `inputs` are the words of an input row.
@@ -288,28 +342,36 @@ impl PackedLinear {
         W::Word: Sync,
         W::Input: Sync,
     {
+        self.split(cpu, out, |rows, panels| {
+            W::run(
+                cpu.isa,
+                Tile::<W> {
+                    inputs,
+                    weights: words,
+                    x,
+                    out,
+                    rows,
+                    panels,
+                },
+            );
+        });
+    }
+
+    /// Calls `task(rows, panels)` for parts of the product that differ in rows or in panels.
+    fn split(&self, cpu: Cpu, out: Out<'_>, task: impl Fn(Range<usize>, Range<usize>) + Sync) {
         let rows = out.rows;
         let panels = self.outputs.div_ceil(PANEL);
         let work = 2 * (rows * self.inputs * self.outputs) as u64;
         let row_tasks = cpu.parallel.row_tasks(rows, self.bytes(), work);
         // If the rows make too few tasks, the panels are split, too.
         let panel_tasks = cpu.parallel.tasks_for(work).div_ceil(row_tasks).min(panels);
-        cpu.parallel
-            .for_each(row_tasks * panel_tasks, work, |task| {
-                let (r, p) = (task / panel_tasks, task % panel_tasks);
-                W::run(
-                    cpu.isa,
-                    Tile::<W> {
-                        inputs,
-                        weights: words,
-                        x,
-                        // Tasks have different rows or different panels.
-                        out,
-                        rows: r * rows / row_tasks..(r + 1) * rows / row_tasks,
-                        panels: p * panels / panel_tasks..(p + 1) * panels / panel_tasks,
-                    },
-                );
-            });
+        cpu.parallel.for_each(row_tasks * panel_tasks, work, |i| {
+            let (r, p) = (i / panel_tasks, i % panel_tasks);
+            task(
+                r * rows / row_tasks..(r + 1) * rows / row_tasks,
+                p * panels / panel_tasks..(p + 1) * panels / panel_tasks,
+            );
+        });
     }
 }
 
@@ -325,7 +387,10 @@ impl WidestInputs {
     /// Takes a layer of this format and number of inputs into account.
     pub fn include(&mut self, format: WeightFormat, inputs: usize) {
         let widest = match format {
-            WeightFormat::Bf16Pairs => &mut self.pairs,
+            WeightFormat::Bf16Pairs | WeightFormat::Bf16Tiles => {
+                self.pairs = format.pairs(inputs).max(self.pairs);
+                return;
+            }
             WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::F16 => return,
             _ => &mut self.blocks,
         };
@@ -361,10 +426,10 @@ fn pack<W: Stored>(
 fn pack_pairs(
     parallel: Parallel<'_>,
     inputs: usize,
+    steps: usize,
     outputs: usize,
     row: impl Fn(usize, &mut [f32]) + Sync,
 ) -> AlignedBuf<u32> {
-    let steps = inputs.div_ceil(2);
     let mut panels = AlignedBuf::zeroed(outputs.div_ceil(PANEL) * PANEL * steps);
     let work = packing_work(inputs, outputs);
     parallel.for_pieces(&mut panels, (PANEL * steps).max(1), work, |p, panel| {

@@ -1,6 +1,6 @@
 //! The facts about a run's models that its run file contains.
 
-use beamgen_engine::{ComputeType, KvType, WeightType};
+use beamgen_engine::{KvType, WeightType};
 use serde_json::{Map, Value, json};
 
 use super::Prepared;
@@ -75,10 +75,16 @@ impl Prepared {
         // On the CPU, the types left out here keep the checkpoint's values exactly; all others
         // round. A CUDA device also rounds activations to the type of the weights.
         let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
-        if self.config.models.compute == ComputeType::Bf16 {
-            models.insert("compute".into(), "bf16".into());
+        let (cpu, compute) = (self.memory.compute.is_cpu(), self.config.models.compute);
+        if compute.is_bf16() {
+            // Sums have another order in each of the CPU's types.
+            let name = if cpu {
+                compute.on_this_processor()
+            } else {
+                compute
+            };
+            models.insert("compute".into(), name.to_string().into());
         }
-        let cpu = self.memory.compute.is_cpu();
         if dtype != WeightType::Auto && !(cpu && dtype == WeightType::F32) {
             models.insert("dtype".into(), dtype.to_string().into());
         }

@@ -1,8 +1,6 @@
 //! Chooses the device that runs the models, and plans its memory.
 
-use beamgen_engine::{
-    Compute, ComputeType, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights,
-};
+use beamgen_engine::{Compute, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
 use beamgen_prm::{HeadSpec, RewardModel};
 
 use super::judges::PreparedJudge;
@@ -77,7 +75,7 @@ pub(super) fn plan_memory(
     let (compute, plan) = on_device(choice, notes, |compute| plan(config, compute, opened))?;
     // Weights in bfloat16 already take half of what the notes below are about.
     let arithmetic = config.models.compute;
-    if config.models.dtype == WeightType::Auto && arithmetic != ComputeType::Bf16 {
+    if config.models.dtype == WeightType::Auto && !arithmetic.is_bf16() {
         for model in opened.models() {
             if compute.is_cpu() {
                 notes.extend(unpacked(model, config, &compute)?);

@@ -98,7 +98,7 @@ impl DeviceLinear {
 /// The number type for weights of `format` on a device. Quantised blocks become float32.
 pub(crate) fn number(format: WeightFormat) -> Number {
     match format {
-        WeightFormat::Bf16 | WeightFormat::Bf16Pairs => Number::Bf16,
+        WeightFormat::Bf16 | WeightFormat::Bf16Pairs | WeightFormat::Bf16Tiles => Number::Bf16,
         WeightFormat::F16 => Number::F16,
         _ => Number::F32,
     }
@@ -114,6 +114,16 @@ pub(crate) fn check(precision: Precision) -> Result<(), Error> {
     }
     if precision.compute == ComputeType::F32 && precision.weights != WeightType::F32 {
         let reason = "a CUDA device computes in the weights' type: use compute auto, or dtype f32";
+        return Err(Error::setting("compute", reason));
+    }
+    if matches!(
+        precision.compute,
+        ComputeType::Bf16Pairs | ComputeType::Bf16Tiles
+    ) {
+        let reason = format!(
+            "{} is an order of the CPU: use compute bf16 on a CUDA device",
+            precision.compute
+        );
         return Err(Error::setting("compute", reason));
     }
     precision.check()

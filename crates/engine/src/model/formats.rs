@@ -10,8 +10,10 @@ impl Precision {
     /// tensors in `views`.
     pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
         let format = self.weights.format(inputs, views);
-        match self.compute {
-            ComputeType::Bf16 if !format.is_blocks() => WeightFormat::Bf16Pairs,
+        match self.compute.on_this_processor() {
+            _ if format.is_blocks() => format,
+            ComputeType::Bf16Pairs => WeightFormat::Bf16Pairs,
+            ComputeType::Bf16Tiles => WeightFormat::Bf16Tiles,
             _ => format,
         }
     }

@@ -57,11 +57,9 @@ impl Source<'_> {
         let (i, n) = self.locate(n);
         self.views[i].widen(n * self.inputs, row);
         // A tensor that is stored in `format` cannot overflow it.
-        let stored = match (self.views[i].format(), format) {
-            (WeightFormat::Bf16, WeightFormat::Bf16Pairs) => true,
-            (stored, format) => stored == format,
-        };
-        if !stored && overflows(format, row) {
+        let stored = self.views[i].format();
+        let kept = stored == format || (stored == WeightFormat::Bf16 && format.is_pairs());
+        if !kept && overflows(format, row) {
             self.out_of_range.fetch_min(i, Ordering::Relaxed);
         }
     }
@@ -82,9 +80,10 @@ impl Source<'_> {
         {
             Some((name, _)) => Err(Error::WeightRange {
                 name: format!("{name}.weight"),
-                weight_type: match self.format {
-                    WeightFormat::Bf16Pairs => WeightType::Bf16,
-                    _ => self.precision.weights,
+                weight_type: if self.format.is_pairs() {
+                    WeightType::Bf16
+                } else {
+                    self.precision.weights
                 },
             }),
             None => Ok(()),

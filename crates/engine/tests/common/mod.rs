@@ -153,9 +153,13 @@ pub(crate) fn random_model_as(config: ModelConfig, precision: impl Into<Precisio
 }
 
 /// Weights and arithmetic in bfloat16.
-pub(crate) const BF16: Precision = Precision {
+pub(crate) const PAIRS: Precision = Precision {
     weights: WeightType::Bf16,
-    compute: ComputeType::Bf16,
+    compute: ComputeType::Bf16Pairs,
+};
+pub(crate) const TILES: Precision = Precision {
+    compute: ComputeType::Bf16Tiles,
+    ..PAIRS
 };
 
 pub(crate) fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {

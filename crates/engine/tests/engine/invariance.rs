@@ -3,30 +3,31 @@
 use std::sync::Arc;
 
 use crate::common::{
-    BF16, append, assert_same_bits, engine, even_config, fresh, random_model, random_model_as,
-    tiny_config, tokens,
+    PAIRS, TILES, append, assert_same_bits, engine, even_config, fresh, random_model,
+    random_model_as, tiny_config, tokens,
 };
 use beamgen_engine::{
     Append, Engine, KvType, Model, ModelConfig, Output, SeqId, ThreadPool, Want, WeightType,
 };
 
-/// A model with float32 arithmetic, one with int8 weights, and one with bfloat16 arithmetic.
-fn models() -> [Arc<Model>; 3] {
+/// A model with float32 arithmetic, one with int8 weights, and two with bfloat16 arithmetic.
+fn models() -> [Arc<Model>; 4] {
     let int8 = random_model_as(even_config(), WeightType::Int8);
-    let bf16 = random_model_as(tiny_config(), BF16);
-    [random_model(tiny_config()), int8, bf16]
+    let [pairs, tiles] = [PAIRS, TILES].map(|precision| random_model_as(tiny_config(), precision));
+    [random_model(tiny_config()), int8, pairs, tiles]
 }
 
 #[test]
 fn incremental_equals_full() {
-    let [model, int8, bf16] = models();
+    let [model, int8, pairs, tiles] = models();
     for (model, page_size) in [
         (&model, 1),
         (&model, 5),
         (&model, 16),
         (&model, 32),
         (&int8, 16),
-        (&bf16, 16),
+        (&pairs, 16),
+        (&tiles, 16),
     ] {
         let all = tokens(83, 67, 1);
         let full = fresh(model, page_size, &all);
@@ -48,8 +49,14 @@ fn incremental_equals_full() {
 
 #[test]
 fn fork_prune_regrow_equals_fresh() {
-    let [model, int8, bf16] = models();
-    for (model, page_size) in [(&model, 4), (&model, 16), (&int8, 16), (&bf16, 16)] {
+    let [model, int8, pairs, tiles] = models();
+    for (model, page_size) in [
+        (&model, 4),
+        (&model, 16),
+        (&int8, 16),
+        (&pairs, 16),
+        (&tiles, 16),
+    ] {
         let mut engine = engine(model, |c| c.page_size = page_size);
         let prompt = tokens(21, 67, 2);
         let root = engine.create();
@@ -170,7 +177,8 @@ fn threads_change_nothing_where_work_is_shared() {
     ) = (192, 512, 2);
     (config.head_dim, config.vocab_size) = (32, 515);
     let all = tokens(300, 515, 3);
-    for precision in [WeightType::Auto.into(), WeightType::Int8.into(), BF16] {
+    let types = [WeightType::Auto, WeightType::Int8].map(Into::into);
+    for precision in types.into_iter().chain([PAIRS, TILES]) {
         let model = random_model_as(config.clone(), precision);
         let run = |threads: usize| {
             let settings = |c: &mut beamgen_engine::EngineConfig| c.threads = threads;

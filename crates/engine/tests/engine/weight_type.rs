@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::common::{
-    BF16, append, assert_same_bits, engine, even_config, fixture, random_model_as, random_weights,
-    tiny_config, tokens,
+    PAIRS, TILES, append, assert_same_bits, engine, even_config, fixture, random_model_as,
+    random_weights, tiny_config, tokens,
 };
 use beamgen_engine::{
     Compute, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Precision, Rows, Tensor,
@@ -233,8 +233,8 @@ fn the_footprint_is_what_is_taken() {
             threads: 1,
             ..EngineConfig::default()
         };
-        let types = TYPES.into_iter().map(Precision::from).chain([BF16]);
-        for (kind, kv_dtype) in types.zip(KV_TYPES) {
+        let types = TYPES.into_iter().map(Precision::from).chain([PAIRS, TILES]);
+        for (kind, kv_dtype) in types.zip(KV_TYPES.into_iter().cycle()) {
             let settings = EngineConfig {
                 kv_dtype,
                 ..settings.clone()
@@ -273,22 +273,24 @@ fn bf16_arithmetic_errs_as_much_as_rounded_weights_do() {
     };
     let exact = model(WeightType::F32.into());
     let weights = relative_error(&model(WeightType::Bf16.into()), &exact);
-    let arithmetic = relative_error(&model(BF16), &exact);
-    println!("{weights:.1e} with rounded weights, {arithmetic:.1e} with bfloat16 arithmetic");
-    assert!(arithmetic > weights, "inputs are rounded, too");
-    assert!(arithmetic < 2.5 * weights && arithmetic < 0.02);
-    let auto = Precision {
-        weights: WeightType::Auto,
-        ..BF16
-    };
-    assert_same(&model(auto), &model(BF16));
+    for precision in [PAIRS, TILES] {
+        let arithmetic = relative_error(&model(precision), &exact);
+        println!("{weights:.1e} with rounded weights, {arithmetic:.1e} with bfloat16 arithmetic");
+        assert!(arithmetic > weights, "inputs are rounded, too");
+        assert!(arithmetic < 2.5 * weights && arithmetic < 0.02);
+        let auto = Precision {
+            weights: WeightType::Auto,
+            ..precision
+        };
+        assert_same(&model(auto), &model(precision));
+    }
 }
 
 #[test]
 fn types_that_contradict_each_other_are_refused() {
     let precision = Precision {
         weights: WeightType::F16,
-        ..BF16
+        ..PAIRS
     };
     let weights = Weights::from_tensors(random_weights(&tiny_config())).unwrap();
     let error = Model::from_weights(tiny_config(), &weights, precision).unwrap_err();

@@ -1,8 +1,6 @@
 //! Scores and values of attention over bfloat16 in tiles (AMX).
 
-use std::arch::asm;
-
-use crate::simd::tiles;
+use crate::simd::tiles::{self, Amx, Unit};
 
 /// Query heads of a tile.
 pub(super) const HEADS: usize = 16;
@@ -22,35 +20,6 @@ pub(super) unsafe fn configure(heads: usize) {
     let wide = (heads, 64);
     // SAFETY: the caller's promise.
     unsafe { tiles::configure([wide, wide, wide, wide, wide, (16, 64), (heads, 32), (8, 64)]) };
-}
-
-macro_rules! load {
-    ($tile:literal, $from:expr, $stride:expr) => {
-        asm!(concat!("tileloadd ", $tile, ", [{} + {}]"), in(reg) $from, in(reg) $stride,
-            options(nostack, readonly))
-    };
-}
-
-macro_rules! store {
-    ($tile:literal, $to:expr, $stride:expr) => {
-        asm!(concat!("tilestored [{} + {}], ", $tile), in(reg) $to, in(reg) $stride,
-            options(nostack))
-    };
-}
-
-macro_rules! multiply {
-    ($sum:literal, $a:literal, $b:literal) => {
-        asm!(
-            concat!("tdpbf16ps ", $sum, ", ", $a, ", ", $b),
-            options(nostack)
-        )
-    };
-}
-
-macro_rules! zero {
-    ($tile:literal) => {
-        asm!(concat!("tilezero ", $tile), options(nostack))
-    };
 }
 
 /// Rows of numbers, `stride` bytes apart.
@@ -78,38 +47,38 @@ pub(super) unsafe fn scores(
     let n = keys.len();
     // SAFETY: the caller's promises.
     unsafe {
-        zero!("tmm0");
-        zero!("tmm1");
-        zero!("tmm2");
-        zero!("tmm3");
+        Amx.zero::<0>();
+        Amx.zero::<1>();
+        Amx.zero::<2>();
+        Amx.zero::<3>();
         for pair in (0..pairs).step_by(16) {
             let at = pair * key_stride;
-            load!("tmm4", queries.at.add(4 * pair), queries.stride);
-            load!("tmm5", keys[0].add(at), key_stride);
-            multiply!("tmm0", "tmm4", "tmm5");
+            Amx.load::<4>(queries.at.add(4 * pair), queries.stride);
+            Amx.load::<5>(keys[0].add(at), key_stride);
+            Amx.multiply::<0, 4, 5>();
             if n > 1 {
-                load!("tmm5", keys[1].add(at), key_stride);
-                multiply!("tmm1", "tmm4", "tmm5");
+                Amx.load::<5>(keys[1].add(at), key_stride);
+                Amx.multiply::<1, 4, 5>();
             }
             if n > 2 {
-                load!("tmm5", keys[2].add(at), key_stride);
-                multiply!("tmm2", "tmm4", "tmm5");
+                Amx.load::<5>(keys[2].add(at), key_stride);
+                Amx.multiply::<2, 4, 5>();
             }
             if n > 3 {
-                load!("tmm5", keys[3].add(at), key_stride);
-                multiply!("tmm3", "tmm4", "tmm5");
+                Amx.load::<5>(keys[3].add(at), key_stride);
+                Amx.multiply::<3, 4, 5>();
             }
         }
         let to = scores.at;
-        store!("tmm0", to, scores.stride);
+        Amx.store::<0>(to, scores.stride);
         if n > 1 {
-            store!("tmm1", to.add(COLUMNS), scores.stride);
+            Amx.store::<1>(to.add(COLUMNS), scores.stride);
         }
         if n > 2 {
-            store!("tmm2", to.add(2 * COLUMNS), scores.stride);
+            Amx.store::<2>(to.add(2 * COLUMNS), scores.stride);
         }
         if n > 3 {
-            store!("tmm3", to.add(3 * COLUMNS), scores.stride);
+            Amx.store::<3>(to.add(3 * COLUMNS), scores.stride);
         }
     }
 }
@@ -137,31 +106,31 @@ pub(super) unsafe fn values(
         // SAFETY: the caller's promises.
         unsafe {
             let to = sums.at.add(column);
-            load!("tmm0", to, sums.stride);
-            load!("tmm1", to.add(COLUMNS), sums.stride);
+            Amx.load::<0>(to.cast(), sums.stride);
+            Amx.load::<1>(to.add(COLUMNS).cast(), sums.stride);
             if n > 2 {
-                load!("tmm2", to.add(2 * COLUMNS), sums.stride);
-                load!("tmm3", to.add(3 * COLUMNS), sums.stride);
+                Amx.load::<2>(to.add(2 * COLUMNS).cast(), sums.stride);
+                Amx.load::<3>(to.add(3 * COLUMNS).cast(), sums.stride);
             }
             for v in 0..vectors {
                 let from = value(v).add(4 * column);
-                load!("tmm6", weights.at.add(2 * v * COLUMNS), weights.stride);
-                load!("tmm7", from, value_stride);
-                multiply!("tmm0", "tmm6", "tmm7");
-                load!("tmm7", from.add(4 * COLUMNS), value_stride);
-                multiply!("tmm1", "tmm6", "tmm7");
+                Amx.load::<6>(weights.at.add(2 * v * COLUMNS), weights.stride);
+                Amx.load::<7>(from, value_stride);
+                Amx.multiply::<0, 6, 7>();
+                Amx.load::<7>(from.add(4 * COLUMNS), value_stride);
+                Amx.multiply::<1, 6, 7>();
                 if n > 2 {
-                    load!("tmm7", from.add(8 * COLUMNS), value_stride);
-                    multiply!("tmm2", "tmm6", "tmm7");
-                    load!("tmm7", from.add(12 * COLUMNS), value_stride);
-                    multiply!("tmm3", "tmm6", "tmm7");
+                    Amx.load::<7>(from.add(8 * COLUMNS), value_stride);
+                    Amx.multiply::<2, 6, 7>();
+                    Amx.load::<7>(from.add(12 * COLUMNS), value_stride);
+                    Amx.multiply::<3, 6, 7>();
                 }
             }
-            store!("tmm0", to, sums.stride);
-            store!("tmm1", to.add(COLUMNS), sums.stride);
+            Amx.store::<0>(to, sums.stride);
+            Amx.store::<1>(to.add(COLUMNS), sums.stride);
             if n > 2 {
-                store!("tmm2", to.add(2 * COLUMNS), sums.stride);
-                store!("tmm3", to.add(3 * COLUMNS), sums.stride);
+                Amx.store::<2>(to.add(2 * COLUMNS), sums.stride);
+                Amx.store::<3>(to.add(3 * COLUMNS), sums.stride);
             }
         }
         // A multiple of 32 that is not one of 64 ends in two tiles.

@@ -22,6 +22,11 @@ pub enum WeightFormat {
     /// summed in float32 in the order of the instruction VDPBF16PS, pair by pair of inputs, the
     /// second product of a pair first. Weights and inputs below 2⁻⁵⁰ in magnitude count as 0.
     Bf16Pairs,
+    /// bfloat16 that is multiplied as bfloat16 in the order of AMX's instruction TDPBF16PS. Inputs
+    /// are taken 32 at a time: the products of the first numbers of their pairs and of the second
+    /// ones are summed apart, and both sums are added to the output. Rounding is that of
+    /// `Bf16Pairs`.
+    Bf16Tiles,
     /// float16 of IEEE 754.
     F16,
     /// 8 bits, with a float16 scale for every 32 inputs of an output ([`Q8Block`]). The inputs are
@@ -70,6 +75,7 @@ macro_rules! with_blocks {
             WeightFormat::F32
             | WeightFormat::Bf16
             | WeightFormat::Bf16Pairs
+            | WeightFormat::Bf16Tiles
             | WeightFormat::F16 => $other,
         }
     }};
@@ -81,7 +87,25 @@ impl WeightFormat {
     /// multiplied.
     #[must_use]
     pub fn is_blocks(self) -> bool {
-        !matches!(self, Self::F32 | Self::Bf16 | Self::Bf16Pairs | Self::F16)
+        !matches!(
+            self,
+            Self::F32 | Self::Bf16 | Self::Bf16Pairs | Self::Bf16Tiles | Self::F16
+        )
+    }
+
+    /// Whether inputs are rounded to bfloat16 as well, and multiplied pair by pair.
+    #[must_use]
+    pub fn is_pairs(self) -> bool {
+        matches!(self, Self::Bf16Pairs | Self::Bf16Tiles)
+    }
+
+    /// The pairs of an input row with its padding.
+    pub(super) fn pairs(self, inputs: usize) -> usize {
+        let pairs = inputs.div_ceil(2);
+        match self {
+            Self::Bf16Tiles => pairs.next_multiple_of(super::pair_tile::PAIRS),
+            _ => pairs,
+        }
     }
 
     /// Rounds a row of weights to the nearest values of the format (ties to even). A value out of
@@ -96,7 +120,7 @@ impl WeightFormat {
             Self::Bf16 => row
                 .iter_mut()
                 .for_each(|x| *x = Bf16::widen(Bf16::narrow(*x))),
-            Self::Bf16Pairs => row
+            Self::Bf16Pairs | Self::Bf16Tiles => row
                 .iter_mut()
                 .for_each(|x| *x = Bf16::widen(narrow_pair(*x) as u16)),
             Self::F16 => row
@@ -120,8 +144,8 @@ impl WeightFormat {
 pub(super) enum Panels {
     F32(AlignedBuf<f32>),
     Bf16(AlignedBuf<u16>),
-    /// Words of two inputs, in panels `[N/32][K/2][32]`.
-    Pairs(AlignedBuf<u32>),
+    /// Words of two inputs, in panels `[N/32][pairs][32]`; the first value is their format.
+    Pairs(WeightFormat, AlignedBuf<u32>),
     F16(AlignedBuf<u16>),
     /// Quantised blocks; the first value is their format.
     Blocks(WeightFormat, AlignedBuf<u8>),
@@ -241,15 +265,17 @@ impl Pair for [f32; 2] {
     }
 }
 
-/// Rounds a row to pairs. A row with an odd number of values ends with a 0.
+/// Rounds a row to pairs, and fills up the rest of `pairs` with zeros.
 #[inline(always)]
 pub(super) fn round_pairs<P: Pair>(row: &[f32], pairs: &mut [P]) {
     let (whole, last) = row.as_chunks::<2>();
     for (&[first, second], pair) in whole.iter().zip(pairs.iter_mut()) {
         *pair = P::round(first, second);
     }
-    if let ([last], Some(pair)) = (last, pairs.last_mut()) {
-        *pair = P::round(*last, 0.0);
+    let rest = &mut pairs[whole.len()..];
+    rest.fill(P::round(0.0, 0.0));
+    if let [last] = last {
+        rest[0] = P::round(*last, 0.0);
     }
 }
 
@@ -257,6 +283,8 @@ pub(super) fn round_pairs<P: Pair>(row: &[f32], pairs: &mut [P]) {
 pub(super) struct RoundPairs<'a, P> {
     /// Values of a row.
     pub(super) inputs: usize,
+    /// Pairs of a row.
+    pub(super) width: usize,
     pub(super) x: &'a [f32],
     pub(super) pairs: &'a mut [P],
 }
@@ -266,7 +294,7 @@ impl<P: Pair> Task for RoundPairs<'_, P> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let rows = self.x.chunks_exact(self.inputs);
-        for (row, pairs) in rows.zip(self.pairs.chunks_exact_mut(self.inputs.div_ceil(2))) {
+        for (row, pairs) in rows.zip(self.pairs.chunks_exact_mut(self.width)) {
             round_pairs(row, pairs);
         }
     }
@@ -368,9 +396,8 @@ impl<W: Stored> Product for W {
     }
 }
 
-/// Converts row `n` of a layer of pairs with `inputs` inputs to float32.
-pub(super) fn unpack_pairs(words: &[u32], inputs: usize, n: usize, row: &mut [f32]) {
-    let steps = inputs.div_ceil(2);
+/// Converts row `n` of a layer with `steps` pairs of inputs to float32.
+pub(super) fn unpack_pairs(words: &[u32], steps: usize, n: usize, row: &mut [f32]) {
     let panel = &words[n / PANEL * PANEL * steps..][..PANEL * steps];
     for (values, words) in row.chunks_mut(2).zip(panel.chunks_exact(PANEL)) {
         let word = words[n % PANEL];

@@ -32,11 +32,13 @@ pub struct LinearScratch {
     pairs: Vec<[f32; 2]>,
 }
 
-/// The most inputs among layers that convert their inputs, for each kind of conversion. The
+/// The widest inputs among layers that convert their inputs, for each kind of conversion. The
 /// working memory of all layers follows from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WidestInputs {
+    /// Inputs.
     pub(super) blocks: usize,
+    /// Pairs of inputs.
     pub(super) pairs: usize,
 }
 
@@ -49,7 +51,7 @@ impl LinearScratch {
     pub fn new(rows: usize, inputs: WidestInputs) -> Self {
         let mut scratch = Self::default();
         scratch.reserve_groups(rows, inputs.blocks);
-        scratch.wide_pairs(rows * inputs.pairs.div_ceil(2));
+        scratch.wide_pairs(rows * inputs.pairs);
         scratch
     }
 
@@ -90,7 +92,7 @@ impl LinearScratch {
     pub fn bytes_for(rows: usize, inputs: WidestInputs) -> usize {
         let blocks = (size_of::<InputBytes>() + size_of::<InputScale>())
             .saturating_mul(Self::groups(rows, inputs.blocks));
-        let pairs = rows.saturating_mul(size_of::<[f32; 2]>() * inputs.pairs.div_ceil(2));
+        let pairs = rows.saturating_mul(size_of::<[f32; 2]>() * inputs.pairs);
         blocks.saturating_add(pairs)
     }
 

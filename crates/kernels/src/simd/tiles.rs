@@ -63,12 +63,16 @@ struct Config {
     rows: [u8; 16],
 }
 
-/// Sets the shape of each of this thread's eight tiles: the number of rows, and the bytes of a row.
+/// The number of rows of each of the eight tiles, and the bytes of a row.
+#[cfg(any(test, target_arch = "x86_64"))]
+pub(crate) type Shapes = [(usize, usize); 8];
+
+/// Sets the shapes of this thread's tiles.
 ///
 /// # Safety
 /// The tier must have tiles; there are 1 to 16 rows of 1 to 64 bytes.
 #[cfg(target_arch = "x86_64")]
-pub(crate) unsafe fn configure(shapes: [(usize, usize); 8]) {
+pub(crate) unsafe fn configure(shapes: Shapes) {
     let mut config = Config {
         palette: 1,
         start_row: 0,
@@ -95,6 +99,78 @@ pub(crate) unsafe fn configure(shapes: [(usize, usize); 8]) {
 pub(crate) unsafe fn release() {
     // SAFETY: the caller's promise.
     unsafe { std::arch::asm!("tilerelease", options(nostack, nomem)) };
+}
+
+/// The tile registers of a thread, or in tests a model of them. `T`, `C`, `A` and `B` are numbers of
+/// tiles, 0 to 7.
+///
+/// # Safety
+/// All operations need the permission to use the tiles, and all but the first need configured tiles.
+#[cfg(any(test, all(target_arch = "x86_64", target_os = "linux")))]
+pub(crate) trait Unit {
+    /// See [`configure`].
+    unsafe fn configure(&mut self, shapes: Shapes);
+    /// See [`release`].
+    unsafe fn release(&mut self);
+    unsafe fn zero<const T: usize>(&mut self);
+    /// Loads the rows of a tile, which are `stride` bytes apart.
+    ///
+    /// # Safety
+    /// The rows must be valid for reading.
+    unsafe fn load<const T: usize>(&mut self, from: *const u8, stride: usize);
+    /// Stores the rows of a tile, which are `stride` bytes apart.
+    ///
+    /// # Safety
+    /// The rows must be valid for writing.
+    unsafe fn store<const T: usize>(&mut self, to: *mut f32, stride: usize);
+    /// Adds the products of rows of `A` and columns of `B` to `C`, pairs of bfloat16 at a time.
+    unsafe fn multiply<const C: usize, const A: usize, const B: usize>(&mut self);
+}
+
+/// The tile registers of the processor.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) struct Amx;
+
+// SAFETY of every block below: the callers' promises.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+impl Unit for Amx {
+    unsafe fn configure(&mut self, shapes: Shapes) {
+        // SAFETY: see above the impl.
+        unsafe { configure(shapes) };
+    }
+    unsafe fn release(&mut self) {
+        // SAFETY: see above the impl.
+        unsafe { release() };
+    }
+    #[inline(always)]
+    unsafe fn zero<const T: usize>(&mut self) {
+        // SAFETY: see above the impl.
+        unsafe { std::arch::asm!("tilezero tmm{}", const T, options(nostack)) };
+    }
+    #[inline(always)]
+    unsafe fn load<const T: usize>(&mut self, from: *const u8, stride: usize) {
+        // SAFETY: see above the impl.
+        unsafe {
+            std::arch::asm!("tileloadd tmm{}, [{} + {}]", const T, in(reg) from, in(reg) stride,
+                options(nostack, readonly));
+        }
+    }
+    #[inline(always)]
+    unsafe fn store<const T: usize>(&mut self, to: *mut f32, stride: usize) {
+        // SAFETY: see above the impl.
+        unsafe {
+            std::arch::asm!("tilestored [{} + {}], tmm{}", in(reg) to, in(reg) stride, const T,
+                options(nostack));
+        }
+    }
+    #[inline(always)]
+    unsafe fn multiply<const C: usize, const A: usize, const B: usize>(&mut self) {
+        // SAFETY: see above the impl.
+        unsafe {
+            std::arch::asm!("tdpbf16ps tmm{}, tmm{}, tmm{}", const C, const A, const B,
+                options(nostack));
+        }
+    }
 }
 
 /// Whether this process may use tiles, which this platform does not support.

@@ -1,0 +1,114 @@
+//! Register blocks of layers of bfloat16 on AMX, whose tiles sum the products of pairs.
+
+use super::PANEL;
+use super::pair_tile::{PAIRS, PairTile};
+use crate::isa::Task;
+use crate::simd::tiles::{Shapes, Unit};
+use crate::simd::{LANES, Simd};
+
+/// Rows of a tile.
+const ROWS: usize = 16;
+
+/// The product of a [`PairTile`] by the tiles of `unit`.
+pub(super) struct ByTiles<'a, U> {
+    pub(super) tile: PairTile<'a, u32>,
+    pub(super) unit: U,
+}
+
+impl<U: Unit> Task for ByTiles<'_, U> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let mut sums = Sums([[0.0; PANEL]; 2 * ROWS]);
+        let rows = self.tile.rows.clone();
+        for first in rows.clone().step_by(2 * ROWS) {
+            let count = (rows.end - first).min(2 * ROWS);
+            // SAFETY: whoever makes this task may use the unit.
+            unsafe { self.unit.configure(shapes(count)) };
+            for panel in self.tile.panels.clone() {
+                // SAFETY: the shapes are those of `count` rows of this task.
+                unsafe {
+                    self.tile
+                        .multiply(&mut self.unit, first, count, panel, &mut sums);
+                };
+                for (r, sums) in sums.0[..count].iter().enumerate() {
+                    // SAFETY: 32 floats; rows and panels of this task, and tasks have different
+                    // rows or different panels.
+                    unsafe {
+                        let [low, high] = [0, LANES].map(|at| s.load(sums.as_ptr().add(at)));
+                        let out = &self.tile.out;
+                        out.finish(s, [[low, high]], first + r, panel * PANEL);
+                    }
+                }
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.unit.release() };
+    }
+}
+
+/// The outputs of two tiles of rows by a panel.
+#[repr(align(64))]
+struct Sums([[f32; PANEL]; 2 * ROWS]);
+
+/// Tiles 0 to 3 hold sums: 0 and 1 of the first 16 rows, 2 and 3 of the others. Tile 4 holds the
+/// inputs of the first rows, 5 of the others, 6 and 7 the weights of a panel's halves.
+fn shapes(rows: usize) -> Shapes {
+    let first = (rows.min(ROWS), 4 * LANES);
+    let others = (rows.saturating_sub(ROWS).max(1), 4 * LANES);
+    let weights = (PAIRS, 4 * LANES);
+    [
+        first, first, others, others, first, others, weights, weights,
+    ]
+}
+
+impl PairTile<'_, u32> {
+    /// Computes the sums of `rows` rows, at most 32, by a panel.
+    ///
+    /// # Safety
+    /// The tiles must have the [`shapes`] of that many rows.
+    #[inline(always)]
+    unsafe fn multiply<U: Unit>(
+        &self,
+        unit: &mut U,
+        first: usize,
+        rows: usize,
+        panel: usize,
+        sums: &mut Sums,
+    ) {
+        let weights = self.panel(panel).cast::<u8>();
+        let x = self.x[first * self.width..][..rows * self.width]
+            .as_ptr()
+            .cast::<u8>();
+        let (stride, line) = (4 * self.width, 4 * PANEL);
+        let both = rows > ROWS;
+        // SAFETY: the tiles cover rows of `x` and words of the panel, whose lengths were checked,
+        // and the sums of as many rows.
+        unsafe {
+            unit.zero::<0>();
+            unit.zero::<1>();
+            unit.zero::<2>();
+            unit.zero::<3>();
+            for pair in (0..self.width).step_by(PAIRS) {
+                let weights = weights.add(pair * line);
+                unit.load::<4>(x.add(4 * pair), stride);
+                unit.load::<6>(weights, line);
+                unit.multiply::<0, 4, 6>();
+                unit.load::<7>(weights.add(4 * LANES), line);
+                unit.multiply::<1, 4, 7>();
+                if both {
+                    unit.load::<5>(x.add(4 * pair + ROWS * stride), stride);
+                    unit.multiply::<2, 5, 6>();
+                    unit.multiply::<3, 5, 7>();
+                }
+            }
+            let to = sums.0.as_mut_ptr().cast::<f32>();
+            unit.store::<0>(to, line);
+            unit.store::<1>(to.add(LANES), line);
+            if both {
+                unit.store::<2>(to.add(ROWS * PANEL), line);
+                unit.store::<3>(to.add(ROWS * PANEL + LANES), line);
+            }
+        }
+    }
+}

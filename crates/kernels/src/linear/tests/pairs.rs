@@ -1,0 +1,239 @@
+//! Layers of bfloat16 that round their inputs, too.
+
+use super::*;
+use crate::linear::pair_amx::ByTiles;
+use crate::simd::tiles::{Shapes, Unit};
+
+const PAIRS: [WeightFormat; 2] = [WeightFormat::Bf16Pairs, WeightFormat::Bf16Tiles];
+
+/// The tiers of this machine, with and without the dot products of bfloat16.
+fn pair_cpus() -> Vec<Cpu<'static>> {
+    let with = |cpu: Cpu<'static>, on| Cpu {
+        isa: cpu.isa.with_bf16(on),
+        ..cpu
+    };
+    let both = |cpu: Cpu<'static>| [with(cpu, true), with(cpu, false)];
+    cpus()
+        .into_iter()
+        .filter(int8::fused)
+        .flat_map(both)
+        .collect()
+}
+
+/// Computes one output one number after the other.
+fn reference(format: WeightFormat, x: &[f32], weight: &[f32]) -> f32 {
+    let rounded = |values: &[f32]| {
+        let mut row = values.to_vec();
+        format.round(&mut row);
+        row.resize(values.len().next_multiple_of(32), 0.0);
+        row
+    };
+    let (x, weight) = (rounded(x), rounded(weight));
+    let mut total = 0.0_f32;
+    for (x, w) in x.chunks_exact(32).zip(weight.chunks_exact(32)) {
+        let pairs = x.as_chunks::<2>().0.iter().zip(w.as_chunks::<2>().0);
+        if format == WeightFormat::Bf16Pairs {
+            total = pairs.fold(total, |sum, (x, w)| {
+                x[0].mul_add(w[0], x[1].mul_add(w[1], sum))
+            });
+        } else {
+            let [first, second] = pairs.fold([0.0_f32; 2], |sums, (x, w)| {
+                [0, 1].map(|half| x[half].mul_add(w[half], sums[half]))
+            });
+            total += first + second;
+        }
+    }
+    total
+}
+
+#[test]
+fn the_order_of_sums_is_the_same_on_every_tier() {
+    let shapes = [(1, 1), (2, 33), (7, 40), (64, 97), (401, 70)];
+    for (format, (inputs, outputs)) in PAIRS.into_iter().flat_map(|f| shapes.map(|s| (f, s))) {
+        let (weight, bias) = (noise(inputs * outputs, 21), noise(outputs, 22));
+        let layer = PackedLinear::from_rows(&weight, inputs, outputs, format);
+        let layer = layer.with_bias(&bias);
+        for rows in [1, 2, 5, 9, 10, 12, 13, 40, 97] {
+            let x = noise(rows * inputs, 23);
+            let mut want = vec![0.0; rows * outputs];
+            for (x, want) in x.chunks_exact(inputs).zip(want.chunks_exact_mut(outputs)) {
+                for ((want, weight), bias) in
+                    want.iter_mut().zip(weight.chunks_exact(inputs)).zip(&bias)
+                {
+                    *want = reference(format, x, weight) + bias;
+                }
+            }
+            for cpu in pair_cpus() {
+                assert_same_bits(&int8::forward(&layer, cpu, &x, rows), &want);
+            }
+        }
+    }
+}
+
+/// Padding is written for every call: the working memory still holds the inputs of a wider layer.
+#[test]
+fn a_wider_layer_before_changes_nothing() {
+    for (format, cpu) in PAIRS
+        .into_iter()
+        .flat_map(|f| pair_cpus().into_iter().map(move |c| (f, c)))
+    {
+        let layer = |inputs| PackedLinear::from_rows(&noise(inputs * 40, 26), inputs, 40, format);
+        let (wide, narrow) = (layer(128), layer(33));
+        let x = noise(2 * 33, 27);
+        let scratch = &mut LinearScratch::default();
+        let mut y = [0.0; 80];
+        wide.forward(cpu, scratch, &noise(256, 28), &mut y, Epilogue::Store);
+        narrow.forward(cpu, scratch, &x, &mut y, Epilogue::Store);
+        assert_same_bits(&y, &int8::forward(&narrow, cpu, &x, 2));
+    }
+}
+
+#[test]
+fn tiny_numbers_are_the_same_on_every_tier() {
+    let (inputs, outputs, rows) = (66, 34, 3);
+    let scales = [1e-38_f32, 1e-30, 1e-16, 1e-15, 1e-8, 1.0];
+    let scaled = |count, seed| -> Vec<f32> {
+        let values = noise(count, seed).into_iter().enumerate();
+        values.map(|(i, x)| x * scales[i % scales.len()]).collect()
+    };
+    for format in PAIRS {
+        let weight = scaled(inputs * outputs, 24);
+        let layer = PackedLinear::from_rows(&weight, inputs, outputs, format);
+        let x = scaled(rows * inputs, 25);
+        let results: Vec<Vec<f32>> = pair_cpus()
+            .into_iter()
+            .map(|cpu| int8::forward(&layer, cpu, &x, rows))
+            .collect();
+        for pair in results.windows(2) {
+            assert_same_bits(&pair[0], &pair[1]);
+        }
+        let mut row = vec![0.0; inputs];
+        layer.weight_row(33, &mut row);
+        assert!(row.iter().all(|x| *x == 0.0 || x.abs() > 8e-16), "{row:?}");
+    }
+}
+
+/// A model of AMX's tile registers, after Intel's description of the instructions. Bytes beyond a
+/// tile's shape are poison.
+struct Model {
+    shapes: Shapes,
+    tiles: [[[u8; 64]; 16]; 8],
+}
+
+impl Model {
+    fn floats(&self, tile: usize, row: usize) -> [f32; 16] {
+        let words = self.tiles[tile][row].as_chunks::<4>().0;
+        std::array::from_fn(|i| f32::from_le_bytes(words[i]))
+    }
+
+    /// The bfloat16 at an index of a row.
+    fn half(&self, tile: usize, row: usize, i: usize) -> f32 {
+        let bytes = &self.tiles[tile][row][2 * i..][..2];
+        f32::from_bits(u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) << 16)
+    }
+}
+
+impl Unit for Model {
+    unsafe fn configure(&mut self, shapes: Shapes) {
+        self.shapes = shapes;
+        self.tiles = [[[0xff; 64]; 16]; 8];
+    }
+    unsafe fn release(&mut self) {
+        self.shapes = [(0, 0); 8];
+    }
+    unsafe fn zero<const T: usize>(&mut self) {
+        self.tiles[T] = [[0; 64]; 16];
+    }
+    unsafe fn load<const T: usize>(&mut self, from: *const u8, stride: usize) {
+        let (rows, bytes) = self.shapes[T];
+        for row in 0..rows {
+            // SAFETY: the caller's promise.
+            let line = unsafe { std::slice::from_raw_parts(from.add(row * stride), bytes) };
+            self.tiles[T][row][..bytes].copy_from_slice(line);
+        }
+    }
+    unsafe fn store<const T: usize>(&mut self, to: *mut f32, stride: usize) {
+        let (rows, bytes) = self.shapes[T];
+        for row in 0..rows {
+            // SAFETY: the caller's promise.
+            let line =
+                unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>().add(row * stride), bytes) };
+            line.copy_from_slice(&self.tiles[T][row][..bytes]);
+        }
+    }
+    unsafe fn multiply<const C: usize, const A: usize, const B: usize>(&mut self) {
+        let ((rows, bytes), pairs) = (self.shapes[C], self.shapes[A].1 / 4);
+        assert_eq!((self.shapes[A].0, self.shapes[B].0), (rows, pairs));
+        assert_eq!(self.shapes[B].1, bytes);
+        for row in 0..rows {
+            let mut sums = self.floats(C, row);
+            for (column, sum) in sums.iter_mut().enumerate().take(bytes / 4) {
+                let mut halves = [0.0_f32; 2];
+                for pair in 0..pairs {
+                    for (odd, half) in halves.iter_mut().enumerate() {
+                        let a = self.half(A, row, 2 * pair + odd);
+                        let b = self.half(B, pair, 2 * column + odd);
+                        *half = a.mul_add(b, *half);
+                    }
+                }
+                *sum += halves[0] + halves[1];
+            }
+            for (bytes, sum) in self.tiles[C][row]
+                .as_chunks_mut::<4>()
+                .0
+                .iter_mut()
+                .zip(sums)
+            {
+                *bytes = sum.to_le_bytes();
+            }
+        }
+    }
+}
+
+#[test]
+fn tiles_multiply_the_right_rows_and_panels() {
+    for (inputs, outputs) in [(1, 1), (33, 40), (64, 97), (130, 32)] {
+        let (weight, bias) = (noise(inputs * outputs, 31), noise(outputs, 32));
+        let layer = PackedLinear::from_rows(&weight, inputs, outputs, WeightFormat::Bf16Tiles);
+        let layer = layer.with_bias(&bias);
+        let Panels::Pairs(format, words) = &layer.panels else {
+            panic!("{:?}", layer.format());
+        };
+        let width = format.pairs(inputs);
+        for rows in [1, 15, 16, 17, 31, 32, 33, 50] {
+            let x = noise(rows * inputs, 33);
+            let mut pairs = vec![0u32; rows * width];
+            layer.round(Cpu::serial(), &x, width, &mut pairs);
+            let mut y = vec![f32::NAN; rows * outputs];
+            let out = Out {
+                y: SharedOut::new(&mut y),
+                rows,
+                outputs,
+                bias: layer.bias.as_deref(),
+                epilogue: Epilogue::Store,
+            };
+            let whole = outputs.div_ceil(PANEL);
+            // Four tasks: two runs of rows by two of panels.
+            for (rows, panels) in [0..rows / 3, rows / 3..rows].into_iter().flat_map(|rows| {
+                [0..whole / 2, whole / 2..whole].map(|panels| (rows.clone(), panels))
+            }) {
+                let tile = PairTile {
+                    width,
+                    weights: words,
+                    x: &pairs,
+                    out,
+                    rows,
+                    panels,
+                };
+                let unit = Model {
+                    shapes: [(0, 0); 8],
+                    tiles: [[[0; 64]; 16]; 8],
+                };
+                Cpu::serial().isa.run(ByTiles { tile, unit });
+            }
+            for cpu in pair_cpus() {
+                assert_same_bits(&int8::forward(&layer, cpu, &x, rows), &y);
+            }
+        }
+    }
+}
