@@ -1,5 +1,8 @@
 //! Chooses the instruction set. The choice is made once and passed on as a value.
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::LazyLock;
+
 use crate::simd::{Int8, Portable, Simd};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{
@@ -226,8 +229,12 @@ fn fast_bf16() -> bool {
 
 #[cfg(target_arch = "x86_64")]
 fn is_intel() -> bool {
-    let id = std::arch::x86_64::__cpuid(0);
-    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
+    // CPUID takes 40 microseconds in a virtual machine.
+    static INTEL: LazyLock<bool> = LazyLock::new(|| {
+        let id = std::arch::x86_64::__cpuid(0);
+        [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
+    });
+    *INTEL
 }
 
 /// The body of an operation, written once over [`Simd`] and compiled once a tier.
