@@ -216,7 +216,7 @@ impl Isa {
 }
 
 /// Whether VDPBF16PS exists and does more than two multiply-adds of float32 in the same time.
-/// Operations a cycle of 512 bits, measured with [`Ceilings`](crate::Ceilings):
+/// Operations a cycle (a multiply-add counts as two), measured with [`Ceilings`](crate::Ceilings):
 ///
 /// | processor | float32 | VDPBF16PS |
 /// |---|---:|---:|
