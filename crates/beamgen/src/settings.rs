@@ -395,8 +395,8 @@ pub static SETTINGS: &[Setting] = table! {
     "dtype" "" "TYPE" Text "auto" "" "models.dtype" Solver Engine Always;
     /// Arithmetic of float weights: auto, f32 or bf16
     ///
-    /// bf16 rounds weights and activations to bfloat16, as other engines do by default. With AMX, or
-    /// AMD's AVX512-BF16, it is faster: searches were 1.5 to 1.8 times as fast on a Zen 4. The
+    /// bf16 rounds weights and activations to bfloat16, as other engines do by default. With
+    /// AMD's AVX512-BF16 it is faster: searches were 1.5 to 1.8 times as fast on a Zen 4. The
     /// order of sums is bf16-tiles with AMX, otherwise bf16-pairs; any cpu gives the numbers of
     /// both, if named. auto is f32 on the cpu, and the weights' type on a CUDA device.
     "compute" "" "TYPE" Text "auto" "" "models.compute" Solver Engine Long;

@@ -13,8 +13,6 @@ mod pair_tile;
 mod scratch;
 mod tile;
 
-use std::ops::Range;
-
 use crate::Cpu;
 use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
@@ -30,7 +28,7 @@ pub use int8::Q8Block;
 use out::Out;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use pair_amx::ByTiles;
-use pair_tile::PairTile;
+use pair_tile::TileOrder;
 pub use scratch::{LinearScratch, WidestInputs};
 use tile::Tile;
 
@@ -43,7 +41,7 @@ const PANEL: usize = 32;
 /// Weights in float32, bfloat16 or float16 become float32 on their way into registers. Every output
 /// is a sum over `k = 0..K` in that order, one fused multiply-add after the other (where the
 /// machine has it), then the bias. This holds for every number of rows and each of these formats.
-/// Layers of pairs ([`WeightFormat::Bf16Pairs`]) sum pair by pair of inputs, and layers in blocks
+/// Layers of pairs ([`WeightFormat::is_pairs`]) sum pair by pair of inputs, and layers in blocks
 /// ([`WeightFormat::is_blocks`]) group by group, also in fixed orders.
 #[derive(Debug)]
 pub struct PackedLinear {
@@ -258,33 +256,19 @@ impl PackedLinear {
             Panels::Pairs(format, words) => {
                 let width = format.pairs(self.inputs);
                 let count = rows * width;
-                match (*format, cpu.isa.tiles(), cpu.isa.bf16()) {
+                let isa = cpu.isa;
+                match (*format, isa.tiles(), isa.bf16()) {
                     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
                     (WeightFormat::Bf16Tiles, true, _) => {
                         let pairs = self.round(cpu, x, width, scratch.pairs(count));
-                        self.split(cpu, out, |rows, panels| {
-                            let tile = PairTile {
-                                width,
-                                weights: words,
-                                x: pairs,
-                                out,
-                                rows,
-                                panels,
-                            };
-                            cpu.isa.run(ByTiles { tile, unit: Amx });
+                        self.split(words, width, cpu, pairs, out, |tile| {
+                            isa.run(ByTiles { tile, unit: Amx });
                         });
                     }
                     (WeightFormat::Bf16Tiles, ..) => {
                         let pairs = self.round(cpu, x, width, scratch.wide_pairs(count));
-                        self.split(cpu, out, |rows, panels| {
-                            cpu.isa.run(PairTile {
-                                width,
-                                weights: words,
-                                x: pairs,
-                                out,
-                                rows,
-                                panels,
-                            });
+                        self.split(words, width, cpu, pairs, out, |tile| {
+                            isa.run(TileOrder(tile))
                         });
                     }
                     (_, _, true) => {
@@ -342,36 +326,41 @@ impl PackedLinear {
         W::Word: Sync,
         W::Input: Sync,
     {
-        self.split(cpu, out, |rows, panels| {
-            W::run(
-                cpu.isa,
-                Tile::<W> {
-                    inputs,
-                    weights: words,
-                    x,
-                    out,
-                    rows,
-                    panels,
-                },
-            );
-        });
+        self.split::<W>(words, inputs, cpu, x, out, |tile| W::run(cpu.isa, tile));
     }
 
-    /// Calls `task(rows, panels)` for parts of the product that differ in rows or in panels.
-    fn split(&self, cpu: Cpu, out: Out<'_>, task: impl Fn(Range<usize>, Range<usize>) + Sync) {
+    /// Calls `multiply` for parts of the product that differ in rows or in panels.
+    fn split<W: Product>(
+        &self,
+        words: &[W::Word],
+        inputs: usize,
+        cpu: Cpu,
+        x: &[W::Input],
+        out: Out<'_>,
+        multiply: impl Fn(Tile<'_, W>) + Sync,
+    ) where
+        W::Word: Sync,
+        W::Input: Sync,
+    {
         let rows = out.rows;
         let panels = self.outputs.div_ceil(PANEL);
         let work = 2 * (rows * self.inputs * self.outputs) as u64;
         let row_tasks = cpu.parallel.row_tasks(rows, self.bytes(), work);
         // If the rows make too few tasks, the panels are split, too.
         let panel_tasks = cpu.parallel.tasks_for(work).div_ceil(row_tasks).min(panels);
-        cpu.parallel.for_each(row_tasks * panel_tasks, work, |i| {
-            let (r, p) = (i / panel_tasks, i % panel_tasks);
-            task(
-                r * rows / row_tasks..(r + 1) * rows / row_tasks,
-                p * panels / panel_tasks..(p + 1) * panels / panel_tasks,
-            );
-        });
+        cpu.parallel
+            .for_each(row_tasks * panel_tasks, work, |task| {
+                let (r, p) = (task / panel_tasks, task % panel_tasks);
+                multiply(Tile {
+                    inputs,
+                    weights: words,
+                    x,
+                    // Tasks have different rows or different panels.
+                    out,
+                    rows: r * rows / row_tasks..(r + 1) * rows / row_tasks,
+                    panels: p * panels / panel_tasks..(p + 1) * panels / panel_tasks,
+                });
+            });
     }
 }
 
@@ -386,15 +375,11 @@ impl WidestInputs {
 
     /// Takes a layer of this format and number of inputs into account.
     pub fn include(&mut self, format: WeightFormat, inputs: usize) {
-        let widest = match format {
-            WeightFormat::Bf16Pairs | WeightFormat::Bf16Tiles => {
-                self.pairs = format.pairs(inputs).max(self.pairs);
-                return;
-            }
-            WeightFormat::F32 | WeightFormat::Bf16 | WeightFormat::F16 => return,
-            _ => &mut self.blocks,
-        };
-        *widest = inputs.max(*widest);
+        if format.is_pairs() {
+            self.pairs = self.pairs.max(format.pairs(inputs));
+        } else if format.is_blocks() {
+            self.blocks = self.blocks.max(inputs);
+        }
     }
 }
 

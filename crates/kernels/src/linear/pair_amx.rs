@@ -1,7 +1,9 @@
 //! Register blocks of layers of bfloat16 on AMX, whose tiles sum the products of pairs.
 
 use super::PANEL;
-use super::pair_tile::{PAIRS, PairTile};
+use super::format::Pairs;
+use super::pair_tile::PAIRS;
+use super::tile::Tile;
 use crate::isa::Task;
 use crate::simd::tiles::{Shapes, Unit};
 use crate::simd::{LANES, Simd};
@@ -9,9 +11,9 @@ use crate::simd::{LANES, Simd};
 /// Rows of a tile.
 const ROWS: usize = 16;
 
-/// The product of a [`PairTile`] by the tiles of `unit`.
+/// A part of a layer, multiplied by the tiles of `unit`.
 pub(super) struct ByTiles<'a, U> {
-    pub(super) tile: PairTile<'a, u32>,
+    pub(super) tile: Tile<'a, Pairs>,
     pub(super) unit: U,
 }
 
@@ -29,7 +31,7 @@ impl<U: Unit> Task for ByTiles<'_, U> {
                 // SAFETY: the shapes are those of `count` rows of this task.
                 unsafe {
                     self.tile
-                        .multiply(&mut self.unit, first, count, panel, &mut sums);
+                        .by_tiles(&mut self.unit, first, count, panel, &mut sums);
                 };
                 for (r, sums) in sums.0[..count].iter().enumerate() {
                     // SAFETY: 32 floats; rows and panels of this task, and tasks have different
@@ -62,13 +64,13 @@ fn shapes(rows: usize) -> Shapes {
     ]
 }
 
-impl PairTile<'_, u32> {
+impl Tile<'_, Pairs> {
     /// Computes the sums of `rows` rows, at most 32, by a panel.
     ///
     /// # Safety
     /// The tiles must have the [`shapes`] of that many rows.
     #[inline(always)]
-    unsafe fn multiply<U: Unit>(
+    unsafe fn by_tiles<U: Unit>(
         &self,
         unit: &mut U,
         first: usize,
@@ -76,11 +78,11 @@ impl PairTile<'_, u32> {
         panel: usize,
         sums: &mut Sums,
     ) {
-        let weights = self.panel(panel).cast::<u8>();
-        let x = self.x[first * self.width..][..rows * self.width]
+        let (width, weights) = (self.inputs, self.panel(panel).cast::<u8>());
+        let x = self.x[first * width..][..rows * width]
             .as_ptr()
             .cast::<u8>();
-        let (stride, line) = (4 * self.width, 4 * PANEL);
+        let (stride, line) = (4 * width, 4 * PANEL);
         let both = rows > ROWS;
         // SAFETY: the tiles cover rows of `x` and words of the panel, whose lengths were checked,
         // and the sums of as many rows.
@@ -89,7 +91,7 @@ impl PairTile<'_, u32> {
             unit.zero::<1>();
             unit.zero::<2>();
             unit.zero::<3>();
-            for pair in (0..self.width).step_by(PAIRS) {
+            for pair in (0..width).step_by(PAIRS) {
                 let weights = weights.add(pair * line);
                 unit.load::<4>(x.add(4 * pair), stride);
                 unit.load::<6>(weights, line);

@@ -53,6 +53,13 @@ impl<W: Product> Task for Tile<'_, W> {
 }
 
 impl<W: Product> Tile<'_, W> {
+    /// The first weights of a panel.
+    #[inline(always)]
+    pub(super) fn panel(&self, panel: usize) -> *const W::Word {
+        let words = PANEL * self.inputs;
+        self.weights[panel * words..][..words].as_ptr()
+    }
+
     /// The first row of block `b`, if the task's rows are split into `blocks` equal blocks.
     #[inline(always)]
     fn cut(&self, b: usize, blocks: usize) -> usize {

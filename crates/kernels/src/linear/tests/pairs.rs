@@ -217,8 +217,8 @@ fn tiles_multiply_the_right_rows_and_panels() {
             for (rows, panels) in [0..rows / 3, rows / 3..rows].into_iter().flat_map(|rows| {
                 [0..whole / 2, whole / 2..whole].map(|panels| (rows.clone(), panels))
             }) {
-                let tile = PairTile {
-                    width,
+                let tile = Tile {
+                    inputs: width,
                     weights: words,
                     x: &pairs,
                     out,
