@@ -48,15 +48,19 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     let rates = ceilings.map_err(beamgen::Error::from)?;
     // Without the reset, the peak memory would include the buffers of the bandwidth measurement.
     forget_peak_rss();
-    let types = Types {
-        dtype: config.models.dtype,
-        compute: config.models.compute,
-    };
+    let (dtype, compute) = (config.models.dtype, config.models.compute);
     let builder = download::attach(settings::builder(config)?)?;
     let mut bench = EngineBench::open(builder, longest, args.random)?;
     let rates = Ceilings {
         machine: rates,
         card: bench.copy_rate()?.map(|rate| rate / 1e9),
+    };
+    let types = Types {
+        dtype,
+        compute: match rates.card {
+            None => compute.on_this_processor(),
+            Some(_) => compute,
+        },
     };
     output::notes(bench.notes());
     if args.profile && rates.card.is_some() {

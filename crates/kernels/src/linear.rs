@@ -268,7 +268,7 @@ impl PackedLinear {
                     (WeightFormat::Bf16Tiles, ..) => {
                         let pairs = self.round(cpu, x, width, scratch.wide_pairs(count));
                         self.split(words, width, cpu, pairs, out, |tile| {
-                            isa.run(TileOrder(tile))
+                            isa.run(TileOrder(tile));
                         });
                     }
                     (_, _, true) => {
