@@ -10,6 +10,10 @@ use super::PANEL;
 use super::blocks::GROUP;
 use super::int8::Q8Block;
 
+/// Pairs of inputs in a partial sum of [`WeightFormat::Bf16Tiles`]; a tile multiplies as many at
+/// once.
+pub(super) const TILE_PAIRS: usize = 16;
+
 /// The number format of a layer's weights. `F32`, `Bf16` and `F16` are multiplied as float32 in one
 /// order. Values that all three represent exactly therefore give the same bits in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,7 +107,7 @@ impl WeightFormat {
     pub(super) fn pairs(self, inputs: usize) -> usize {
         let pairs = inputs.div_ceil(2);
         match self {
-            Self::Bf16Tiles => pairs.next_multiple_of(super::pair_tile::PAIRS),
+            Self::Bf16Tiles => pairs.next_multiple_of(TILE_PAIRS),
             _ => pairs,
         }
     }

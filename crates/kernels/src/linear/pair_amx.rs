@@ -1,8 +1,7 @@
 //! Register blocks of layers of bfloat16 on AMX, whose tiles sum the products of pairs.
 
 use super::PANEL;
-use super::format::Pairs;
-use super::pair_tile::PAIRS;
+use super::format::{Pairs, TILE_PAIRS};
 use super::tile::Tile;
 use crate::isa::Task;
 use crate::simd::tiles::{Shapes, Unit};
@@ -58,7 +57,7 @@ struct Sums([[f32; PANEL]; 2 * ROWS]);
 fn shapes(rows: usize) -> Shapes {
     let first = (rows.min(ROWS), 4 * LANES);
     let others = (rows.saturating_sub(ROWS).max(1), 4 * LANES);
-    let weights = (PAIRS, 4 * LANES);
+    let weights = (TILE_PAIRS, 4 * LANES);
     [
         first, first, others, others, first, others, weights, weights,
     ]
@@ -91,7 +90,7 @@ impl Tile<'_, Pairs> {
             unit.zero::<1>();
             unit.zero::<2>();
             unit.zero::<3>();
-            for pair in (0..width).step_by(PAIRS) {
+            for pair in (0..width).step_by(TILE_PAIRS) {
                 let weights = weights.add(pair * line);
                 unit.load::<4>(x.add(4 * pair), stride);
                 unit.load::<6>(weights, line);

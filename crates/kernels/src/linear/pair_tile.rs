@@ -1,13 +1,10 @@
 //! Register blocks of layers of bfloat16, by float32 multiply-adds in the order of AMX's tiles.
 
 use super::PANEL;
-use super::format::WidePairs;
+use super::format::{TILE_PAIRS, WidePairs};
 use super::tile::Tile;
 use crate::isa::Task;
 use crate::simd::{LANES, Simd};
-
-/// Pairs of inputs in a partial sum; a tile multiplies as many at once.
-pub(super) const PAIRS: usize = 16;
 
 /// A part of a layer whose sums are in the order of the tiles.
 pub(super) struct TileOrder<'a>(pub(super) Tile<'a, WidePairs>);
@@ -51,9 +48,9 @@ impl TileOrder<'_> {
         let mut total = [[s.splat(0.0); NV]; MR];
         let (width, weights) = (self.0.inputs, self.0.panel(panel));
         let x = self.0.x[first * width..][..MR * width].as_ptr();
-        for group in (0..width).step_by(PAIRS) {
+        for group in (0..width).step_by(TILE_PAIRS) {
             let mut sums = [[[s.splat(0.0); NV]; MR]; 2];
-            for pair in group..group + PAIRS {
+            for pair in group..group + TILE_PAIRS {
                 for (odd, sum) in sums.iter_mut().enumerate() {
                     // SAFETY: vectors of the panel, and floats of the rows, whose lengths were
                     // checked.
