@@ -163,6 +163,8 @@ pub(super) trait Product {
     type Input: Copy;
     /// The multiply-adds of a word, one after the other.
     const STEPS: usize = 1;
+    /// Whether weights are converted to float32, which is then done once for all rows of a task.
+    const WIDENS: bool = false;
     /// The most rows of a register block with 32 registers: 12 or 8.
     const ROWS: usize = 12;
 
@@ -219,6 +221,7 @@ impl Product for WidePairs {
     type Word = u32;
     type Input = [f32; 2];
     const STEPS: usize = 2;
+    const WIDENS: bool = true;
     // With more rows, the compiler overlaps the steps and runs out of registers.
     const ROWS: usize = 8;
 
@@ -307,6 +310,8 @@ impl<P: Pair> Task for RoundPairs<'_, P> {
 /// A format of floats that is known at compile time.
 pub(super) trait Stored {
     type Word: Number;
+    /// Whether a word must be converted.
+    const WIDENS: bool;
 
     fn narrow(x: f32) -> Self::Word;
     fn widen(word: Self::Word) -> f32;
@@ -328,6 +333,7 @@ pub(super) struct F32;
 
 impl Stored for F32 {
     type Word = f32;
+    const WIDENS: bool = false;
 
     fn narrow(x: f32) -> f32 {
         x
@@ -348,6 +354,7 @@ pub(super) struct Bf16;
 
 impl Stored for Bf16 {
     type Word = u16;
+    const WIDENS: bool = true;
 
     fn narrow(x: f32) -> u16 {
         half::bf16::from_f32(x).to_bits()
@@ -370,6 +377,7 @@ pub(super) struct F16;
 
 impl Stored for F16 {
     type Word = u16;
+    const WIDENS: bool = true;
 
     fn narrow(x: f32) -> u16 {
         half::f16::from_f32(x).to_bits()
@@ -387,6 +395,7 @@ impl Stored for F16 {
 impl<W: Stored> Product for W {
     type Word = W::Word;
     type Input = f32;
+    const WIDENS: bool = <W as Stored>::WIDENS;
 
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, words: *const W::Word, half: usize, _: usize) -> S::V {

@@ -189,7 +189,7 @@ fn rounded(weight: &[f32], format: WeightFormat) -> Vec<f32> {
 #[test]
 fn narrow_weights_give_the_bits_of_the_same_values_in_float32() {
     for cpu in cpus() {
-        for (inputs, outputs) in [(1, 1), (7, 33), (129, 64), (65, 300)] {
+        for (inputs, outputs) in [(1, 1), (7, 33), (129, 64), (65, 300), (401, 40)] {
             for format in [WeightFormat::Bf16, WeightFormat::F16] {
                 let weight = rounded(&noise(inputs * outputs, 9), format);
                 let bias = noise(outputs, 10);

@@ -1,11 +1,14 @@
 //! Register blocks of layers whose weights are float32, bfloat16 or float16.
 
+use std::mem::MaybeUninit;
+
 use super::PANEL;
 use super::format::Product;
 use super::out::Out;
 use crate::isa::Task;
 use crate::parallel::TASK_ROWS;
 use crate::simd::{LANES, Simd, prefetch};
+use source::{KEEP, KEPT, LAYER};
 
 /// Weights are prefetched this many inputs before they are used.
 const AHEAD: usize = 32;
@@ -17,9 +20,25 @@ const LINE: usize = 64;
 /// 24 KB of float32, which stay in the first-level cache.
 const CHUNK: usize = 192;
 
-/// Some inputs of a panel.
+/// The float32 weights of a chunk, for the blocks of rows after the one that widened them.
+#[repr(align(64))]
+struct Widened(MaybeUninit<[[f32; PANEL]; CHUNK]>);
+
+/// The source of a block's weights.
+mod source {
+    /// The layer.
+    pub(super) const LAYER: u8 = 0;
+    /// The layer, and they are stored after they were widened.
+    pub(super) const KEEP: u8 = 1;
+    /// The chunk that another block has widened.
+    pub(super) const KEPT: u8 = 2;
+}
+
+/// Some inputs of a panel, for a block of rows.
 #[derive(Clone, Copy)]
 struct Part {
+    /// The first row of the block.
+    first: usize,
     panel: usize,
     from: usize,
     to: usize,
@@ -53,6 +72,9 @@ impl<W: Product> Task for Tile<'_, W> {
 }
 
 impl<W: Product> Tile<'_, W> {
+    /// The words of a chunk, see [`CHUNK`].
+    const CHUNK: usize = CHUNK / W::STEPS;
+
     /// The first weights of a panel.
     #[inline(always)]
     pub(super) fn panel(&self, panel: usize) -> *const W::Word {
@@ -66,8 +88,9 @@ impl<W: Product> Tile<'_, W> {
         self.rows.start + b * self.rows.len() / blocks
     }
 
-    /// Multiplies with 32 registers: up to 12 or 8 rows by 32 outputs ([`Product::ROWS`]). With few rows, several panels are
-    /// multiplied at a time, so that independent sums hide the latency of multiply-adds.
+    /// Multiplies with 32 registers: up to 12 or 8 rows by 32 outputs ([`Product::ROWS`]). With few
+    /// rows, several panels are multiplied at a time, so that independent sums hide the latency of
+    /// multiply-adds.
     #[inline(always)]
     fn run_wide<S: Simd>(&self, s: S) {
         match self.rows.len() {
@@ -80,7 +103,12 @@ impl<W: Product> Tile<'_, W> {
         }
         let blocks = self.rows.len().div_ceil(W::ROWS);
         // A single block reads all weights once, so chunks would only add stores of partial sums.
-        let step = if blocks == 1 { self.inputs } else { CHUNK };
+        let step = if blocks == 1 {
+            self.inputs
+        } else {
+            Self::CHUNK
+        };
+        let mut widened = Widened(MaybeUninit::uninit());
         let mut partial = [[0.0; PANEL]; TASK_ROWS];
         for panel in self.panels.clone() {
             let mut from = 0;
@@ -90,6 +118,7 @@ impl<W: Product> Tile<'_, W> {
                     // Even blocks: 16 rows are 8 and 8, not 12 and 4.
                     let (first, end) = (self.cut(b, blocks), self.cut(b + 1, blocks));
                     let part = Part {
+                        first,
                         panel,
                         from,
                         to,
@@ -97,19 +126,10 @@ impl<W: Product> Tile<'_, W> {
                         turns: blocks,
                     };
                     let partial = &mut partial[first - self.rows.start..end - self.rows.start];
-                    // The conditions are known to the compiler, which leaves out what cannot be.
-                    let most = W::ROWS;
-                    match end - first {
-                        4 if most < 12 => self.part::<S, 4>(s, first, part, partial),
-                        5 if most < 12 => self.part::<S, 5>(s, first, part, partial),
-                        6 => self.part::<S, 6>(s, first, part, partial),
-                        7 => self.part::<S, 7>(s, first, part, partial),
-                        8 => self.part::<S, 8>(s, first, part, partial),
-                        9 if most > 8 => self.part::<S, 9>(s, first, part, partial),
-                        10 if most > 8 => self.part::<S, 10>(s, first, part, partial),
-                        11 if most > 8 => self.part::<S, 11>(s, first, part, partial),
-                        12 if most > 8 => self.part::<S, 12>(s, first, part, partial),
-                        rows => unreachable!("blocks of {rows} rows"),
+                    match (W::WIDENS && blocks > 1, b) {
+                        (false, _) => self.rows::<S, LAYER>(s, part, partial, &mut widened),
+                        (true, 0) => self.rows::<S, KEEP>(s, part, partial, &mut widened),
+                        (true, _) => self.rows::<S, KEPT>(s, part, partial, &mut widened),
                     }
                 }
                 if to == self.inputs {
@@ -120,17 +140,43 @@ impl<W: Product> Tile<'_, W> {
         }
     }
 
-    /// Multiplies `MR` rows from row `first` on by some inputs of a panel. `partial` holds the sums
-    /// over the inputs before these, and receives the sums for the inputs after them.
+    /// Multiplies a block of rows by some inputs of a panel. `partial` holds the sums over the
+    /// inputs before these, and receives the sums for the inputs after them.
     #[inline(always)]
-    fn part<S: Simd, const MR: usize>(
+    fn rows<S: Simd, const SOURCE: u8>(
         &self,
         s: S,
-        first: usize,
         part: Part,
         partial: &mut [[f32; PANEL]],
+        widened: &mut Widened,
     ) {
-        let inputs = self.inputs;
+        // The conditions are known to the compiler, which leaves out what cannot be.
+        let most = W::ROWS;
+        match partial.len() {
+            4 if most < 12 => self.part::<S, 4, SOURCE>(s, part, partial, widened),
+            5 if most < 12 => self.part::<S, 5, SOURCE>(s, part, partial, widened),
+            6 => self.part::<S, 6, SOURCE>(s, part, partial, widened),
+            7 => self.part::<S, 7, SOURCE>(s, part, partial, widened),
+            8 => self.part::<S, 8, SOURCE>(s, part, partial, widened),
+            9 if most > 8 => self.part::<S, 9, SOURCE>(s, part, partial, widened),
+            10 if most > 8 => self.part::<S, 10, SOURCE>(s, part, partial, widened),
+            11 if most > 8 => self.part::<S, 11, SOURCE>(s, part, partial, widened),
+            12 if most > 8 => self.part::<S, 12, SOURCE>(s, part, partial, widened),
+            rows => unreachable!("blocks of {rows} rows"),
+        }
+    }
+
+    /// Multiplies `MR` rows: see [`rows`](Self::rows).
+    #[inline(always)]
+    fn part<S: Simd, const MR: usize, const SOURCE: u8>(
+        &self,
+        s: S,
+        part: Part,
+        partial: &mut [[f32; PANEL]],
+        widened: &mut Widened,
+    ) {
+        let (inputs, first) = (self.inputs, part.first);
+        let widened = widened.0.as_mut_ptr().cast::<f32>();
         let partial: &mut [[f32; PANEL]; MR] =
             partial.try_into().expect("a row of sums for each row");
         let mut sum = [[s.splat(0.0); 2]; MR];
@@ -146,7 +192,8 @@ impl<W: Product> Tile<'_, W> {
             }
         }
         // SAFETY: rows `first..first + MR` are rows of this task, and the panel exists; it holds
-        // `inputs * 32` weights.
+        // `inputs * 32` weights. The part is at most a chunk where a source of weights is one, and
+        // the block that keeps a chunk comes before those that read it.
         unsafe {
             let x = self.x.as_ptr().add(first * inputs);
             let w = self.weights.as_ptr().add(part.panel * PANEL * inputs);
@@ -155,33 +202,37 @@ impl<W: Product> Tile<'_, W> {
             // everything once, prefetches weights that come a little later: between two loads are
             // many sums, and the hardware prefetcher does not look far enough ahead. The shares are
             // equal because a core can wait for only 16 cache lines at a time, and every miss of
-            // the first-level cache needs one of these places.
-            let lines = bytes / LINE;
-            let every = (part.turns / lines).max(1);
-            let each = lines.div_ceil(part.turns);
-            let ahead = if part.turns == 1 { AHEAD } else { CHUNK };
-            let share = (part.to - part.from).div_ceil(every) * each * LINE;
-            let ahead = (part.from + ahead) * bytes + part.turn * share;
+            // the first-level cache needs one of these places. A line may be asked for twice, which
+            // costs less than counting.
+            let share = bytes.div_ceil(part.turns);
+            let ahead = if part.turns == 1 { AHEAD } else { Self::CHUNK };
+            let ahead = (part.from + ahead) * bytes + part.turn * share * (part.to - part.from);
             let mut ahead = w.cast::<u8>().wrapping_add(ahead);
-            let mut k = part.from;
-            while k < part.to {
-                for _ in 0..each {
-                    prefetch(ahead);
-                    ahead = ahead.wrapping_add(LINE);
+            for k in part.from..part.to {
+                prefetch(ahead);
+                if share > LINE {
+                    prefetch(ahead.wrapping_add(LINE));
                 }
-                let stop = part.to.min(k + every);
-                while k < stop {
-                    let w = w.add(k * PANEL);
-                    for step in 0..W::STEPS {
-                        let weights = [W::load(s, w, 0, step), W::load(s, w, 1, step)];
-                        for (r, sum) in sum.iter_mut().enumerate() {
-                            let x = W::splat(s, x.add(r * inputs + k), step);
-                            for (sum, weight) in sum.iter_mut().zip(weights) {
-                                *sum = W::multiply(s, x, weight, *sum);
-                            }
+                ahead = ahead.wrapping_add(share);
+                let w = w.add(k * PANEL);
+                for step in 0..W::STEPS {
+                    let kept = widened.add(((k - part.from) * W::STEPS + step) * PANEL);
+                    // Not by a closure: one that is not inlined does without the tier's instructions.
+                    let weights = if SOURCE == KEPT {
+                        [s.load(kept), s.load(kept.add(LANES))]
+                    } else {
+                        [W::load(s, w, 0, step), W::load(s, w, 1, step)]
+                    };
+                    for (r, sum) in sum.iter_mut().enumerate() {
+                        let x = W::splat(s, x.add(r * inputs + k), step);
+                        for (sum, weight) in sum.iter_mut().zip(weights) {
+                            *sum = W::multiply(s, x, weight, *sum);
                         }
                     }
-                    k += 1;
+                    if SOURCE == KEEP {
+                        s.store(kept, weights[0]);
+                        s.store(kept.add(LANES), weights[1]);
+                    }
                 }
             }
         }
