@@ -205,8 +205,10 @@ def measure(rows_file):
     unknown = [name for name in a.suites if name not in SUITES]
     if unknown:
         sys.exit(f"{unknown[0]}: no such suite; there are {', '.join(SUITES)}")
-    for name in a.suites or SUITES:
-        measurements = [m for m in SUITES[name]() if a.only in f"{m.name}: {m.command}"]
+    chosen = [[m for m in SUITES[name]() if a.only in f"{m.name}: {m.command}"] for name in a.suites or SUITES]
+    if not any(chosen):
+        sys.exit(f"--only {a.only!r}: no name or command of a measurement has this in it")
+    for measurements in chosen:
         for turn in range(a.rounds):
             for m in measurements:
                 if (m.suite, m.engine, m.precision, turn, m.command) in seen:

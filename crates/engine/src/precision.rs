@@ -21,7 +21,8 @@ pub enum ComputeType {
     F32,
     /// bfloat16: weights and inputs are rounded to bfloat16, as `transformers` and vLLM do, and
     /// their products are summed in float32. The order of the sums is that of the processor's
-    /// instructions: `Bf16Tiles` if it has AMX, otherwise `Bf16Pairs`. Any processor gives the bits of both.
+    /// instructions: `Bf16Tiles` if it has AMX, otherwise `Bf16Pairs`. Any processor gives the bits
+    /// of both.
     Bf16,
     /// bfloat16 in the order of AVX512-BF16
     /// ([`WeightFormat::Bf16Pairs`](beamgen_kernels::WeightFormat::Bf16Pairs)). AMD's processors

@@ -322,10 +322,7 @@ impl PackedLinear {
         cpu: Cpu,
         x: &[W::Input],
         out: Out<'_>,
-    ) where
-        W::Word: Sync,
-        W::Input: Sync,
-    {
+    ) {
         self.split::<W>(words, inputs, cpu, x, out, |tile| W::run(cpu.isa, tile));
     }
 
@@ -338,10 +335,7 @@ impl PackedLinear {
         x: &[W::Input],
         out: Out<'_>,
         multiply: impl Fn(Tile<'_, W>) + Sync,
-    ) where
-        W::Word: Sync,
-        W::Input: Sync,
-    {
+    ) {
         let rows = out.rows;
         let panels = self.outputs.div_ceil(PANEL);
         let work = 2 * (rows * self.inputs * self.outputs) as u64;

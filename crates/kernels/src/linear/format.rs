@@ -160,10 +160,11 @@ pub(super) trait Product {
     /// A word of the weights.
     type Word: Number;
     /// A word of the inputs.
-    type Input: Copy;
+    type Input: Copy + Sync;
     /// The multiply-adds of a word, one after the other.
     const STEPS: usize = 1;
-    /// Whether weights are converted to float32, which is then done once for all rows of a task.
+    /// Whether weights are converted to float32. With 32 registers, this is done once for all rows
+    /// of a task.
     const WIDENS: bool = false;
     /// The most rows of a register block with 32 registers: 12 or 8.
     const ROWS: usize = 12;

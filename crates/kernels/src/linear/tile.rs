@@ -216,8 +216,10 @@ impl<W: Product> Tile<'_, W> {
                 ahead = ahead.wrapping_add(share);
                 let w = w.add(k * PANEL);
                 for step in 0..W::STEPS {
-                    let kept = widened.add(((k - part.from) * W::STEPS + step) * PANEL);
-                    // Not by a closure: one that is not inlined does without the tier's instructions.
+                    // Beyond the chunk if the layer is the source, and then not used.
+                    let kept = ((k - part.from) * W::STEPS + step) * PANEL;
+                    let kept = widened.wrapping_add(kept);
+                    // Not by a closure: if it is not inlined, it lacks the tier's instructions.
                     let weights = if SOURCE == KEPT {
                         [s.load(kept), s.load(kept.add(LANES))]
                     } else {
