@@ -13,7 +13,7 @@ mod int8;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 mod portable;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(crate) mod tiles;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vnni;
