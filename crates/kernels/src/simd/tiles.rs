@@ -174,7 +174,7 @@ impl Unit for Amx {
 }
 
 /// Whether this process may use tiles, which this platform does not support.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[cfg(all(target_arch = "x86_64", not(target_os = "linux")))]
 pub(crate) fn present() -> bool {
     false
 }
