@@ -9,7 +9,8 @@ mod format;
 
 use crate::Cpu;
 use crate::buffer::{AlignedBuf, SharedBufs};
-use crate::simd::LANES;
+use crate::isa::Task;
+use crate::simd::{LANES, Simd};
 
 pub use format::KvFormat;
 pub(crate) use format::{F16, F32, Numbers, TINY};
@@ -196,19 +197,50 @@ pub fn kv_store(
     let slabs = SharedBufs::new(&mut pages.slabs);
     // Each task writes the regions of one head, so tasks never write to the same memory.
     cpu.parallel.for_each(shape.kv_heads, work, |head| {
-        for (slot, row) in slots.iter().zip(qkv.chunks_exact(stride)) {
-            let page = slot.page as usize;
+        let region = |page: usize| {
             let start =
                 page % pages_per_slab * page_bytes + (layer * shape.kv_heads + head) * head_bytes;
             // SAFETY: page and layer exist (checked above), so the region is inside its slab; no
             // other task touches this head's regions, and `pages` is borrowed uniquely.
-            let region = unsafe { slabs.part(page / pages_per_slab, start, head_bytes) };
-            let column = head * shape.head_dim;
-            let k = &row[k_offset + column..][..shape.head_dim];
-            let v = &row[v_offset + column..][..shape.head_dim];
-            format.write(region, shape, slot.offset as usize, k, v);
-        }
+            unsafe { slabs.part(page / pages_per_slab, start, head_bytes) }
+        };
+        let column = head * shape.head_dim;
+        cpu.isa.run(Write {
+            format,
+            shape,
+            slots,
+            region,
+            k: &qkv[k_offset + column..],
+            v: &qkv[v_offset + column..],
+            stride,
+        });
     });
+}
+
+/// Writes the keys and values of one head, with the vector instructions of the tier.
+struct Write<'a, R> {
+    format: KvFormat,
+    shape: KvShape,
+    slots: &'a [KvSlot],
+    /// Returns the head's region of a page.
+    region: R,
+    /// The first row's key and value.
+    k: &'a [f32],
+    v: &'a [f32],
+    stride: usize,
+}
+
+impl<'a, R: Fn(usize) -> &'a mut [u8]> Task for Write<'_, R> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (i, slot) in self.slots.iter().enumerate() {
+            let [k, v] = [self.k, self.v].map(|x| &x[i * self.stride..][..self.shape.head_dim]);
+            let region = (self.region)(slot.page as usize);
+            self.format
+                .write(region, self.shape, slot.offset as usize, k, v);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -254,6 +286,65 @@ mod tests {
                     assert_eq!(key, rounded(&row[k + 5 * head..][..5]));
                     assert_eq!(value, rounded(&row[v + 5 * head..][..5]));
                     assert_eq!(read(&pages, 0, head, *slot).0, [0.0; 5]);
+                }
+            }
+        }
+    }
+
+    /// A head may be longer than the numbers that are rounded at a time, and odd.
+    #[test]
+    fn rounds_every_number_and_leaves_the_other_positions() {
+        let shape = KvShape {
+            head_dim: 131,
+            ..SHAPE
+        };
+        let edges = [
+            0.0,
+            -0.0,
+            1.0 + 1.0 / 256.0,
+            1.0 + 3.0 / 256.0,
+            -(1.0 + 1.0 / 2048.0),
+            1.0 + 3.0 / 2048.0,
+            f32::MAX,
+            f32::NEG_INFINITY,
+            1e-16,
+            6e-8,
+            f32::NAN,
+        ];
+        let (stride, k, v) = (2 * 3 * 131, 0, 3 * 131);
+        let mut qkv = noise(stride, 1);
+        for (i, x) in qkv.iter_mut().enumerate().step_by(2) {
+            *x = edges[i / 2 % edges.len()];
+        }
+        let right = |format, x: f32| match format {
+            KvFormat::F32 => x,
+            KvFormat::Bf16 if x.abs() < TINY => 0.0,
+            KvFormat::Bf16 => half::bf16::from_f32(x.clamp(-3.389_531_4e38, 3.389_531_4e38)).into(),
+            KvFormat::F16 => half::f16::from_f32(x.clamp(-65504.0, 65504.0)).into(),
+        };
+        for format in [KvFormat::F32, KvFormat::Bf16, KvFormat::F16] {
+            for isa in Isa::all() {
+                let mut cpu = Cpu::serial();
+                cpu.isa = isa;
+                let mut pages = KvPages::stored_as(shape, format);
+                pages.grow_to(1);
+                // The last position is written again after its neighbours.
+                for offset in [1, 0, 2, 3, 2] {
+                    let qkv: Vec<f32> = qkv.iter().map(|x| x * (1 << offset) as f32).collect();
+                    let slot = KvSlot { page: 0, offset };
+                    kv_store(cpu, &mut pages, 1, &qkv, stride, k, v, &[slot]);
+                }
+                for (offset, head) in (0..4).flat_map(|offset| (0..3).map(move |h| (offset, h))) {
+                    let region = pages.head(0, 1, head);
+                    let (key, value) = format.read(region, shape, offset);
+                    for (got, first) in [(key, k), (value, v)] {
+                        for (got, x) in got.iter().zip(&qkv[first + 131 * head..]) {
+                            let right = right(format, x * (1 << offset) as f32);
+                            let same =
+                                got.to_bits() == right.to_bits() || got.is_nan() && right.is_nan();
+                            assert!(same, "{format:?} {offset} {head}: {got} for {right}");
+                        }
+                    }
                 }
             }
         }

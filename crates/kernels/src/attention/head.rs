@@ -25,6 +25,8 @@ pub(super) type Weights = [[f32; BLOCK + LANES]; MOST];
 pub(super) struct Float<W> {
     max: [f32; MOST],
     sum: [f32; MOST],
+    /// The largest score of each head in the current block.
+    top: [f32; MOST],
     /// The factor on the sums of earlier blocks: `exp(old maximum - new maximum)`, at most 1.
     factor: [f32; MOST],
     weights: *mut [f32; BLOCK + LANES],
@@ -40,6 +42,7 @@ impl<W: Numbers> Stage for Float<W> {
         Self {
             max: [0.0; MOST],
             sum: [0.0; MOST],
+            top: [0.0; MOST],
             factor: [0.0; MOST],
             weights: scratch.cast(),
             numbers: PhantomData,
@@ -73,7 +76,11 @@ impl<W: Numbers> Stage for Float<W> {
                 }
             }
             // The weights need the maximum of the whole block, so all scores are computed first.
-            for m in rows.start * unit.heads..rows.end * unit.heads {
+            let heads = rows.start * unit.heads..rows.end * unit.heads;
+            for m in heads.clone() {
+                self.top[m] = block.find_top(s, self.weights.add(m).cast());
+            }
+            for m in heads {
                 self.weigh(s, block, m);
             }
             for first in (0..pages).step_by(span) {
@@ -209,25 +216,12 @@ impl<W: Numbers> Float<W> {
     /// Turns the scores of head `m` into weights.
     #[inline(always)]
     unsafe fn weigh<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
-        let n = block.n;
-        // SAFETY: the first `n` are scores, the others up to the next whole vector are written
-        // here.
+        // SAFETY: scores to the next whole vector (`Block::find_top`).
         let weights = unsafe {
             let start = self.weights.add(m).cast::<f32>();
-            for i in n..n.next_multiple_of(LANES) {
-                *start.add(i) = f32::NEG_INFINITY;
-            }
-            std::slice::from_raw_parts_mut(start, n.next_multiple_of(LANES))
+            std::slice::from_raw_parts_mut(start, block.n.next_multiple_of(LANES))
         };
-        // Positions before the window get a weight of exactly zero. The page also has the window's
-        // first position, so the maximum is finite.
-        weights[..block.skip].fill(f32::NEG_INFINITY);
-        let mut top = s.splat(f32::NEG_INFINITY);
-        for w in weights.chunks_exact(LANES) {
-            // SAFETY: sixteen floats.
-            top = s.max(unsafe { s.load(w.as_ptr()) }, top);
-        }
-        let top = s.max_lane(top);
+        let top = self.top[m];
         let old = if block.first {
             f32::NEG_INFINITY
         } else {
@@ -264,13 +258,21 @@ impl<W: Numbers> Float<W> {
         // SAFETY: vectors of the piece's pages.
         unsafe {
             if S::WIDE {
-                while v + P <= vectors {
+                while P > 4 && v + P <= vectors {
                     self.score_vectors::<S, G, P>(s, piece, v, parts);
                     v += P;
                 }
-                while v + 2 <= vectors {
-                    self.score_vectors::<S, G, 2>(s, piece, v, parts);
-                    v += 2;
+                // Equal groups: a single vector at the end would wait for each multiply-add.
+                while v < vectors {
+                    let rest = vectors - v;
+                    let n = rest.div_ceil(rest.div_ceil(4));
+                    match n {
+                        4 => self.score_vectors::<S, G, 4>(s, piece, v, parts),
+                        3 => self.score_vectors::<S, G, 3>(s, piece, v, parts),
+                        2 => self.score_vectors::<S, G, 2>(s, piece, v, parts),
+                        _ => self.score_vectors::<S, G, 1>(s, piece, v, parts),
+                    }
+                    v += n;
                 }
             }
             while v < vectors {

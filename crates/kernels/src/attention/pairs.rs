@@ -133,7 +133,7 @@ impl Stage for Pairs {
         unsafe {
             self.scores(s, block, heads.clone());
             for m in heads.clone() {
-                self.find_top(s, block, m);
+                self.top[m] = block.find_top(s, self.weights(m));
             }
             for m in heads.clone() {
                 self.weigh(s, block, m);
@@ -203,40 +203,10 @@ impl Pairs {
         }
     }
 
-    /// Finds the largest score of head `m`. This runs for all heads before any weights, because one
-    /// head's maximum is a chain of dependent operations, and the processor overlaps the chains of
-    /// several heads.
-    #[inline(always)]
-    unsafe fn find_top<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
-        // SAFETY: the first `n` are scores, the others up to the next whole vector are written
-        // here.
-        unsafe {
-            let weights = self.weights(m);
-            let whole = block.n.next_multiple_of(LANES);
-            for i in block.n..whole {
-                *weights.add(i) = f32::NEG_INFINITY;
-            }
-            for i in 0..block.skip {
-                *weights.add(i) = f32::NEG_INFINITY;
-            }
-            let mut tops = [s.splat(f32::NEG_INFINITY); 2];
-            let mut i = 0;
-            while i + 2 * LANES <= whole {
-                tops[0] = s.max(s.load(weights.add(i)), tops[0]);
-                tops[1] = s.max(s.load(weights.add(i + LANES)), tops[1]);
-                i += 2 * LANES;
-            }
-            if i < whole {
-                tops[0] = s.max(s.load(weights.add(i)), tops[0]);
-            }
-            self.top[m] = s.max_lane(s.max(tops[0], tops[1]));
-        }
-    }
-
     /// Turns the scores of head `m` into rounded weights, and scales its sums of values.
     #[inline(always)]
     unsafe fn weigh<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
-        // SAFETY: scores to the next whole vector (`find_top`); a vector more is written here.
+        // SAFETY: scores to the next whole vector (`Block::find_top`); a vector more is written here.
         unsafe {
             let weights = self.weights(m);
             let whole = block.n.next_multiple_of(LANES);

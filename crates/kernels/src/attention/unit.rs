@@ -5,7 +5,7 @@ use super::{AttentionRow, BLOCK};
 use crate::Isa;
 use crate::isa::Task;
 use crate::kv::KvPages;
-use crate::simd::Simd;
+use crate::simd::{LANES, Simd};
 
 /// The most query heads of a unit. Their scores of one block take 70 kB, which fit in the
 /// second-level cache next to the block's keys and values.
@@ -46,6 +46,40 @@ pub(super) struct Block<'a> {
     /// Whether the block is the rows' last one. After it, their output is divided by the sum of
     /// weights.
     pub(super) last: bool,
+}
+
+impl Block<'_> {
+    /// Returns the largest of a head's scores. Scores before the window and beyond the block become
+    /// negative infinity, up to the next whole vector, so that their weights are exactly zero. The
+    /// first page also has the window's first position, so the maximum is finite.
+    ///
+    /// This runs for all heads before any weights, because one head's maximum is a chain of
+    /// dependent operations, and the processor overlaps the chains of several heads.
+    ///
+    /// # Safety
+    /// `scores` must be valid for reading the block's scores, and for writing to the next whole
+    /// vector.
+    #[inline(always)]
+    pub(super) unsafe fn find_top<S: Simd>(&self, s: S, scores: *mut f32) -> f32 {
+        let whole = self.n.next_multiple_of(LANES);
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in (self.n..whole).chain(0..self.skip) {
+                *scores.add(i) = f32::NEG_INFINITY;
+            }
+            let mut tops = [s.splat(f32::NEG_INFINITY); 2];
+            let mut i = 0;
+            while i + 2 * LANES <= whole {
+                tops[0] = s.max(s.load(scores.add(i)), tops[0]);
+                tops[1] = s.max(s.load(scores.add(i + LANES)), tops[1]);
+                i += 2 * LANES;
+            }
+            if i < whole {
+                tops[0] = s.max(s.load(scores.add(i)), tops[0]);
+            }
+            s.max_lane(s.max(tops[0], tops[1]))
+        }
+    }
 }
 
 /// The arithmetic: a running softmax of every head, block by block.

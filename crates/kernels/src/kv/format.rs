@@ -1,5 +1,6 @@
 //! The number formats of keys and values, and their layout in a page.
 
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::KvShape;
@@ -25,6 +26,9 @@ pub enum KvFormat {
 /// therefore give the same bits as units that do not.
 pub(crate) const TINY: f32 = 1.0 / (1u64 << 50) as f32;
 
+/// The numbers that are rounded at a time.
+const RUN: usize = 64;
+
 impl KvFormat {
     /// The most values of a head in bfloat16, for which attention has working memory.
     pub const WIDEST_BF16: usize = 256;
@@ -49,8 +53,8 @@ impl KvFormat {
     pub fn round(self, x: f32) -> f32 {
         match self {
             Self::F32 => x,
-            Self::Bf16 => bf16::from_bits(narrow_bf16(x)).to_f32(),
-            Self::F16 => f16::from_bits(narrow_f16(x)).to_f32(),
+            Self::Bf16 => f32::from_bits(narrow_bf16(x) << 16),
+            Self::F16 => narrow_f16(&[x]).map(f16::from_bits).map(f16::to_f32).sum(),
         }
     }
 
@@ -80,6 +84,7 @@ impl KvFormat {
     /// Writes a position's key and value into its head's region. Keys are `[head_dim, page_size]`,
     /// values `[page_size, head_dim]`. In bfloat16 two neighbours of the outer index are adjacent,
     /// as the instructions that multiply pairs require.
+    #[inline(always)]
     pub(crate) fn write(
         self,
         region: &mut [u8],
@@ -92,19 +97,32 @@ impl KvFormat {
         let (keys, values) = region.split_at_mut(self.key_bytes(shape));
         match self {
             Self::F32 => {
-                scatter(words(keys), offset, p, k, |x| x);
+                scatter(words(keys), offset, p, k.iter().copied());
                 words(values)[offset * d..][..d].copy_from_slice(v);
             }
             Self::F16 => {
-                scatter(words(keys), offset, p, k, narrow_f16);
-                scatter(words(values), offset * d, 1, v, narrow_f16);
+                let (keys, values) = (words(keys), words(values));
+                for (i, (k, v)) in k.chunks(RUN).zip(v.chunks(RUN)).enumerate() {
+                    let first = i * RUN;
+                    scatter(keys, first * p + offset, p, narrow_f16(k));
+                    scatter(values, offset * d + first, 1, narrow_f16(v));
+                }
             }
             Self::Bf16 => {
-                for (i, k) in k.iter().enumerate() {
-                    words(keys)[(i / 2 * p + offset) * 2 + i % 2] = narrow_bf16(*k);
+                let keys = words(keys);
+                let row: &mut [u32] = &mut words(values)[offset / 2 * d..][..d];
+                let shift = offset % 2 * 16;
+                for (i, k) in k.chunks(RUN).enumerate() {
+                    let k = k.iter().map(|k| narrow_bf16(*k));
+                    let mut halves = [0; RUN];
+                    halves.iter_mut().zip(k).for_each(|(half, k)| *half = k);
+                    let pairs = halves.chunks_exact(2).map(|half| half[1] << 16 | half[0]);
+                    let n = (d - i * RUN).min(RUN).div_ceil(2);
+                    scatter(keys, i * RUN / 2 * p + offset, p, pairs.take(n));
                 }
-                let first = offset / 2 * d * 2 + offset % 2;
-                scatter(words(values), first, 2, v, narrow_bf16);
+                for (word, v) in row.iter_mut().zip(v) {
+                    *word = *word & !(0xffff << shift) | narrow_bf16(*v) << shift;
+                }
             }
         }
     }
@@ -140,31 +158,32 @@ fn words<T: Number>(bytes: &mut [u8]) -> &mut [T] {
     words
 }
 
-/// Writes the values of `from` to `to[first]`, `to[first + step]` and so on.
+/// Writes `from` to `to[first]`, `to[first + step]` and so on.
 #[inline(always)]
-fn scatter<T: Number>(
-    to: &mut [T],
-    first: usize,
-    step: usize,
-    from: &[f32],
-    narrow: impl Fn(f32) -> T,
-) {
+fn scatter<T: Number>(to: &mut [T], first: usize, step: usize, from: impl Iterator<Item = T>) {
     for (to, from) in to[first..].iter_mut().step_by(step).zip(from) {
-        *to = narrow(*from);
+        *to = from;
     }
 }
 
-fn narrow_bf16(x: f32) -> u16 {
-    if x.abs() < TINY {
-        return 0;
-    }
+/// Returns the sixteen bits of a bfloat16 in the low half of a word.
+#[inline(always)]
+fn narrow_bf16(x: f32) -> u32 {
     let most = bf16::MAX.to_f32();
-    bf16::from_f32(x.clamp(-most, most)).to_bits()
+    let x = if x.abs() < TINY { 0.0 } else { x };
+    bf16::from_f32(x.clamp(-most, most)).to_bits().into()
 }
 
-fn narrow_f16(x: f32) -> u16 {
+/// Rounds at most [`RUN`] numbers.
+#[inline(always)]
+fn narrow_f16(from: &[f32]) -> impl Iterator<Item = u16> {
     let most = f16::MAX.to_f32();
-    f16::from_f32(x.clamp(-most, most)).to_bits()
+    let (mut within, mut narrow) = ([0.0; RUN], [f16::ZERO; RUN]);
+    for (within, from) in within.iter_mut().zip(from) {
+        *within = from.clamp(-most, most);
+    }
+    narrow.convert_from_f32_slice(&within);
+    narrow.into_iter().take(from.len()).map(f16::to_bits)
 }
 
 /// Numbers that are stored one by one (not in pairs) and converted to float32 when read.

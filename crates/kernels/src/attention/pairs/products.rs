@@ -6,7 +6,7 @@ use std::ops::Range;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::super::tiles;
 use super::super::unit::Block;
-use super::{Pairs, TAIL, VALUE_PAIRS};
+use super::{Pairs, VALUE_PAIRS};
 use crate::simd::{LANES, Simd};
 
 /// The number of pairs of keys in a partial sum; a tile multiplies as many at once.
@@ -50,57 +50,74 @@ impl Pairs {
             }
             return;
         }
-        for v in 0..vectors {
-            let at = v / parts * page_size + v % parts * LANES;
+        let mut v = 0;
+        while v < vectors {
+            let some = if S::WIDE { 2.min(vectors - v) } else { 1 };
+            let keys = [v, v + some - 1].map(&key);
+            let at = [v, v + some - 1].map(|v| v / parts * page_size + v % parts * LANES);
             let mut m = heads.start;
             // SAFETY: a vector that begins at one of the page's positions is readable, also
             // beyond its end. In rising order: what it writes beyond is overwritten by the next.
             unsafe {
                 while m < heads.end {
-                    m += match heads.end - m {
-                        4.. if S::WIDE => self.score_vector::<S, 4>(s, key(v), m, at),
-                        2.. => self.score_vector::<S, 2>(s, key(v), m, at),
-                        _ => self.score_vector::<S, 1>(s, key(v), m, at),
+                    m += match (heads.end - m, some) {
+                        (4.., 2) => self.score_vectors::<S, 4, 2>(s, keys, m, at),
+                        (3, 2) => self.score_vectors::<S, 3, 2>(s, keys, m, at),
+                        (2, 2) => self.score_vectors::<S, 2, 2>(s, keys, m, at),
+                        (_, 2) => self.score_vectors::<S, 1, 2>(s, keys, m, at),
+                        (4.., _) if S::WIDE => self.score_vectors::<S, 4, 1>(s, keys, m, at),
+                        (2.., _) => self.score_vectors::<S, 2, 1>(s, keys, m, at),
+                        _ => self.score_vectors::<S, 1, 1>(s, keys, m, at),
                     };
                 }
             }
+            v += some;
         }
     }
 
-    /// Computes sixteen scores for each of `G` heads. Returns `G`.
+    /// Computes `P` vectors of scores for each of `G` heads. Returns `G`.
     #[inline(always)]
-    unsafe fn score_vector<S: Simd, const G: usize>(
+    unsafe fn score_vectors<S: Simd, const G: usize, const P: usize>(
         &self,
         s: S,
-        keys: *const u8,
+        keys: [*const u8; 2],
         m: usize,
-        at: usize,
+        at: [usize; 2],
     ) -> usize {
         let (width, pairs) = (self.width, self.shape.head_dim.div_ceil(2));
-        let mut total = [s.splat(0.0); G];
+        let mut total = [[s.splat(0.0); P]; G];
         // SAFETY: queries are written to whole vectors; keys as in `scores`.
         unsafe {
             let queries = self.query(m);
             for first in (0..pairs).step_by(KEY_PAIRS) {
-                let mut sum = [[s.splat(0.0); G]; 2];
+                let mut sum = [[[s.splat(0.0); P]; G]; 2];
                 for pair in first..pairs.min(first + KEY_PAIRS) {
-                    let key = keys.add(4 * pair * self.shape.page_size).cast::<u16>();
                     for (odd, sum) in sum.iter_mut().enumerate() {
-                        let key = s.load_bf16(key, odd == 1);
+                        let mut key = [s.splat(0.0); P];
+                        for (key, keys) in key.iter_mut().zip(keys) {
+                            let keys = keys.add(4 * pair * self.shape.page_size);
+                            *key = s.load_bf16(keys.cast(), odd == 1);
+                        }
                         for (g, sum) in sum.iter_mut().enumerate() {
-                            let q = *queries.add(g * width + 2 * pair + odd);
-                            *sum = s.fma(s.splat(q), key, *sum);
+                            let q = s.splat(*queries.add(g * width + 2 * pair + odd));
+                            for (sum, key) in sum.iter_mut().zip(key) {
+                                *sum = s.fma(q, key, *sum);
+                            }
                         }
                     }
                 }
                 // Partial sums start from 0 and are then added to the total, like in a tile
                 // multiplication.
                 for (g, total) in total.iter_mut().enumerate() {
-                    *total = s.add(*total, s.add(sum[0][g], sum[1][g]));
+                    for (p, total) in total.iter_mut().enumerate() {
+                        *total = s.add(*total, s.add(sum[0][g][p], sum[1][g][p]));
+                    }
                 }
             }
             for (g, total) in total.iter().enumerate() {
-                s.store(self.weights(m + g).add(at), *total);
+                for (total, at) in total.iter().zip(at) {
+                    s.store(self.weights(m + g).add(at), *total);
+                }
             }
         }
         G
@@ -129,7 +146,8 @@ impl Pairs {
             unsafe {
                 let tail = (&raw mut (*self.scratch).tail).cast::<u16>();
                 let (from, n) = (place(last).cast::<u16>(), rest % LANES);
-                tail.write_bytes(0, TAIL);
+                let pairs = (VALUE_PAIRS * head_dim + LANES) * 2;
+                tail.write_bytes(0, pairs);
                 std::ptr::copy_nonoverlapping(from, tail, n / 2 * 2 * head_dim);
                 if n % 2 == 1 {
                     for i in 0..head_dim {
@@ -171,7 +189,9 @@ impl Pairs {
             }
             return;
         }
-        for column in (0..head_dim).step_by(LANES) {
+        let mut column = 0;
+        while column < head_dim {
+            let wide = S::WIDE && column + LANES < head_dim;
             for v in 0..vectors {
                 let at = v / parts * page_size + v % parts * LANES;
                 let slots = page_size - v % parts * LANES;
@@ -182,23 +202,30 @@ impl Pairs {
                 unsafe {
                     let from = value(v).add(4 * column);
                     while m < heads.end {
-                        m += match heads.end - m {
-                            4.. if S::WIDE => {
-                                self.add_values::<S, 4>(s, from, pairs, m, at, column)
+                        m += match (heads.end - m, wide) {
+                            (4.., true) => {
+                                self.add_values::<S, 4, 2>(s, from, pairs, m, at, column)
                             }
-                            2.. => self.add_values::<S, 2>(s, from, pairs, m, at, column),
-                            _ => self.add_values::<S, 1>(s, from, pairs, m, at, column),
+                            (3, true) => self.add_values::<S, 3, 2>(s, from, pairs, m, at, column),
+                            (2, true) => self.add_values::<S, 2, 2>(s, from, pairs, m, at, column),
+                            (_, true) => self.add_values::<S, 1, 2>(s, from, pairs, m, at, column),
+                            (4.., _) if S::WIDE => {
+                                self.add_values::<S, 4, 1>(s, from, pairs, m, at, column)
+                            }
+                            (2.., _) => self.add_values::<S, 2, 1>(s, from, pairs, m, at, column),
+                            _ => self.add_values::<S, 1, 1>(s, from, pairs, m, at, column),
                         };
                     }
                 }
             }
+            column += if wide { 2 * LANES } else { LANES };
         }
     }
 
-    /// Adds weighted pairs of values to sixteen sums of each of `G` heads. Returns `G`.
+    /// Adds weighted pairs of values to `C` vectors of sums of each of `G` heads. Returns `G`.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    unsafe fn add_values<S: Simd, const G: usize>(
+    unsafe fn add_values<S: Simd, const G: usize, const C: usize>(
         &self,
         s: S,
         values: *const u8,
@@ -207,23 +234,30 @@ impl Pairs {
         at: usize,
         column: usize,
     ) -> usize {
-        let mut sum = [[s.splat(0.0); G]; 2];
+        let mut sum = [[[s.splat(0.0); C]; G]; 2];
         // SAFETY: the caller promises `pairs` pairs of values at `values`, each of `4 * head_dim`
         // bytes.
         unsafe {
             for pair in 0..pairs {
-                let value = values.add(4 * pair * self.shape.head_dim).cast::<u16>();
+                let values = values.add(4 * pair * self.shape.head_dim);
                 for (odd, sum) in sum.iter_mut().enumerate() {
-                    let value = s.load_bf16(value, odd == 1);
+                    let mut value = [s.splat(0.0); C];
+                    for (c, value) in value.iter_mut().enumerate() {
+                        *value = s.load_bf16(values.add(4 * LANES * c).cast(), odd == 1);
+                    }
                     for (g, sum) in sum.iter_mut().enumerate() {
-                        let weight = *self.weights(m + g).add(at + 2 * pair + odd);
-                        *sum = s.fma(s.splat(weight), value, *sum);
+                        let weight = s.splat(*self.weights(m + g).add(at + 2 * pair + odd));
+                        for (sum, value) in sum.iter_mut().zip(value) {
+                            *sum = s.fma(weight, value, *sum);
+                        }
                     }
                 }
             }
             for (g, (even, odd)) in sum[0].iter().zip(&sum[1]).enumerate() {
-                let to = self.sums(m + g).add(column);
-                s.store(to, s.add(s.load(to), s.add(*even, *odd)));
+                for (c, (even, odd)) in even.iter().zip(odd).enumerate() {
+                    let to = self.sums(m + g).add(column + c * LANES);
+                    s.store(to, s.add(s.load(to), s.add(*even, *odd)));
+                }
             }
         }
         G
