@@ -10,7 +10,7 @@ mod format;
 use crate::Cpu;
 use crate::buffer::{AlignedBuf, SharedBufs};
 use crate::isa::Task;
-use crate::simd::{LANES, Simd};
+use crate::simd::{LANES, Simd, prefetch};
 
 pub use format::KvFormat;
 pub(crate) use format::{F16, F32, Numbers, TINY};
@@ -234,9 +234,18 @@ impl<'a, R: Fn(usize) -> &'a mut [u8]> Task for Write<'_, R> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
+        let key_bytes = self.format.key_bytes(self.shape);
         for (i, slot) in self.slots.iter().enumerate() {
             let [k, v] = [self.k, self.v].map(|x| &x[i * self.stride..][..self.shape.head_dim]);
             let region = (self.region)(slot.page as usize);
+            // Keys are transposed, so a key goes to as many lines as the page has. They are rarely
+            // in a cache.
+            if let Some(next) = self.slots.get(i + 1).filter(|next| next.page != slot.page) {
+                let next = (self.region)(next.page as usize);
+                for line in next[..key_bytes].chunks(4 * LANES) {
+                    prefetch(line.as_ptr());
+                }
+            }
             self.format
                 .write(region, self.shape, slot.offset as usize, k, v);
         }
