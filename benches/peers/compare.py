@@ -5,7 +5,7 @@
     benches/peers/compare.py --out benches/results/DATE-peers --table      # the table anew from the rows
 
 Every engine runs at every precision that it has. In each suite they take turns, one measurement each, `--rounds` times
-over. A figure is the median of all values: a round gives one, or in a search one for each problem. Every measurement is
+over, in changing order. A figure is the median of all values: a round gives one, or in a search one for each problem. Every measurement is
 one line of rows.jsonl in the output folder, with the exact command and the load average before it; what is there already
 is not measured again, so an interrupted run goes on where it stopped.
 
@@ -23,6 +23,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+ENGINES = ["beamgen", "beamgen before", "llama.cpp", "vLLM", "transformers"]
+
 ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 ap.add_argument("suites", nargs="*", help="of: decode, smollm2, search, search-long, search-big, search-smollm2 [default: all]")
 ap.add_argument("--peers", type=pathlib.Path, default=pathlib.Path("/work/peers"))
@@ -38,6 +40,7 @@ ap.add_argument("--rounds", type=int, default=5, help="a search gives as many va
 ap.add_argument("--threads", type=int, default=2)
 ap.add_argument("--limit", type=int, default=5, help="problems of the other searches")
 ap.add_argument("--only", default="", help="measurements that have this in their command or name, such as 'vLLM bf16'")
+ap.add_argument("--without", choices=ENGINES, help="leave out an engine")
 ap.add_argument("--table", action="store_true", help="measure nothing")
 a = ap.parse_args()
 a.hf = a.hf or a.peers / "hf"
@@ -55,7 +58,6 @@ FLAGS = {
     "Q4_K_M": ["--dtype", "int8"],
     "Q4_1": ["--dtype", "int8"],
 }
-ENGINES = ["beamgen", "beamgen before", "llama.cpp", "vLLM", "transformers"]
 
 
 def beamgens(precision):
@@ -205,12 +207,13 @@ def measure(rows_file):
     unknown = [name for name in a.suites if name not in SUITES]
     if unknown:
         sys.exit(f"{unknown[0]}: no such suite; there are {', '.join(SUITES)}")
-    chosen = [[m for m in SUITES[name]() if a.only in f"{m.name}: {m.command}"] for name in a.suites or SUITES]
+    chosen = [[m for m in SUITES[name]() if a.only in f"{m.name}: {m.command}" and m.engine != a.without] for name in a.suites or SUITES]
     if not any(chosen):
         sys.exit(f"--only {a.only!r}: no name or command of a measurement has this in it")
     for measurements in chosen:
         for turn in range(a.rounds):
-            for m in measurements:
+            # Every other round runs in the opposite order, because machines slow down and speed up again.
+            for m in measurements[:: -1 if turn % 2 else 1]:
                 if (m.suite, m.engine, m.precision, turn, m.command) in seen:
                     continue
                 load = os.getloadavg()[0]

@@ -54,7 +54,7 @@ impl KvFormat {
         match self {
             Self::F32 => x,
             Self::Bf16 => f32::from_bits(narrow_bf16(x) << 16),
-            Self::F16 => narrow_f16(&[x]).map(f16::from_bits).map(f16::to_f32).sum(),
+            Self::F16 => f16::from_f32(within_f16(x)).to_f32(),
         }
     }
 
@@ -174,13 +174,18 @@ fn narrow_bf16(x: f32) -> u32 {
     bf16::from_f32(x.clamp(-most, most)).to_bits().into()
 }
 
+#[inline(always)]
+fn within_f16(x: f32) -> f32 {
+    let most = f16::MAX.to_f32();
+    x.clamp(-most, most)
+}
+
 /// Rounds at most [`RUN`] numbers.
 #[inline(always)]
 fn narrow_f16(from: &[f32]) -> impl Iterator<Item = u16> {
-    let most = f16::MAX.to_f32();
     let (mut within, mut narrow) = ([0.0; RUN], [f16::ZERO; RUN]);
     for (within, from) in within.iter_mut().zip(from) {
-        *within = from.clamp(-most, most);
+        *within = within_f16(*from);
     }
     narrow.convert_from_f32_slice(&within);
     narrow.into_iter().take(from.len()).map(f16::to_bits)
