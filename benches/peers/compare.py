@@ -5,8 +5,8 @@
     benches/peers/compare.py --out benches/results/DATE-peers --table      # the table anew from the rows
 
 Every engine runs at every precision that it has. In each suite they take turns, one measurement each, `--rounds` times
-over, in changing order. A figure is the median of all values: a round gives one, or in a search one for each problem. Every measurement is
-one line of rows.jsonl in the output folder, with the exact command and the load average before it; what is there already
+over, in changing order. A figure is the median of all values: a round gives one, or in a search one for each problem.
+Every measurement is one line of rows.jsonl in the output folder, with the exact command and the load average before it; what is there already
 is not measured again, so an interrupted run goes on where it stopped.
 
 --peers is the folder that benches/peers/README.md tells how to fill, --scripts the peers' own scripts.
@@ -209,7 +209,7 @@ def measure(rows_file):
         sys.exit(f"{unknown[0]}: no such suite; there are {', '.join(SUITES)}")
     chosen = [[m for m in SUITES[name]() if a.only in f"{m.name}: {m.command}" and m.engine != a.without] for name in a.suites or SUITES]
     if not any(chosen):
-        sys.exit(f"--only {a.only!r}: no name or command of a measurement has this in it")
+        sys.exit(f"--only {a.only!r} --without {a.without}: no measurement is left; --only is in its name or command")
     for measurements in chosen:
         for turn in range(a.rounds):
             # Every other round runs in the opposite order, because machines slow down and speed up again.

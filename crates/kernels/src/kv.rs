@@ -337,7 +337,7 @@ mod tests {
                 cpu.isa = isa;
                 let mut pages = KvPages::stored_as(shape, format);
                 pages.grow_to(1);
-                // The last position is written again after its neighbours.
+                // Position 2 is written again after its neighbour of the same pairs.
                 for offset in [1, 0, 2, 3, 2] {
                     let qkv: Vec<f32> = qkv.iter().map(|x| x * (1 << offset) as f32).collect();
                     let slot = KvSlot { page: 0, offset };

@@ -106,14 +106,14 @@ struct Piece<'a> {
 }
 
 /// [`Float::score_pages`] as a function of its own.
-struct Scores<'a, W, const G: usize, const P: usize>(&'a Float<W>, &'a Piece<'a>);
+struct Scores<'a, W, const G: usize>(&'a Float<W>, &'a Piece<'a>);
 
-impl<W: Numbers, const G: usize, const P: usize> Task for Scores<'_, W, G, P> {
+impl<W: Numbers, const G: usize> Task for Scores<'_, W, G> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         // SAFETY: only `Float::scores` creates this task, from a valid piece.
-        unsafe { self.0.score_pages::<S, G, P>(s, self.1) };
+        unsafe { self.0.score_pages::<S, G>(s, self.1) };
     }
 }
 
@@ -153,8 +153,7 @@ impl<W: Numbers> Float<W> {
         }
     }
 
-    /// Computes the scores of row `r`, `P` vectors at a time. `P` is limited by the number of
-    /// registers.
+    /// Computes the scores of row `r`.
     #[inline(always)]
     unsafe fn scores<S: Simd>(
         &self,
@@ -169,10 +168,10 @@ impl<W: Numbers> Float<W> {
             unsafe {
                 let piece = Self::piece(unit, block, (r, head), part.clone());
                 match unit.heads - head {
-                    1 => s.call(Scores::<_, 1, 8>(self, &piece)),
-                    2 => s.call(Scores::<_, 2, 4>(self, &piece)),
-                    3 => s.call(Scores::<_, 3, 4>(self, &piece)),
-                    _ => s.call(Scores::<_, 4, 4>(self, &piece)),
+                    1 => s.call(Scores::<_, 1>(self, &piece)),
+                    2 => s.call(Scores::<_, 2>(self, &piece)),
+                    3 => s.call(Scores::<_, 3>(self, &piece)),
+                    _ => s.call(Scores::<_, 4>(self, &piece)),
                 }
             }
         }
@@ -247,9 +246,10 @@ impl<W: Numbers> Float<W> {
         self.max[m] = new;
     }
 
-    /// `scale * q · k` of the pages' positions.
+    /// `scale * q · k` of the pages' positions, as many vectors at a time as there are registers for
+    /// `G` heads.
     #[inline(always)]
-    unsafe fn score_pages<S: Simd, const G: usize, const P: usize>(&self, s: S, piece: &Piece<'_>) {
+    unsafe fn score_pages<S: Simd, const G: usize>(&self, s: S, piece: &Piece<'_>) {
         let page_size = piece.shape.page_size;
         let parts = page_size.div_ceil(LANES);
         let n = piece.block.n.min(piece.part.end * page_size);
@@ -258,9 +258,9 @@ impl<W: Numbers> Float<W> {
         // SAFETY: vectors of the piece's pages.
         unsafe {
             if S::WIDE {
-                while P > 4 && v + P <= vectors {
-                    self.score_vectors::<S, G, P>(s, piece, v, parts);
-                    v += P;
+                while G == 1 && v + 8 <= vectors {
+                    self.score_vectors::<S, G, 8>(s, piece, v, parts);
+                    v += 8;
                 }
                 // Equal groups: a single vector at the end would wait for each multiply-add.
                 while v < vectors {

@@ -26,7 +26,7 @@ pub enum KvFormat {
 /// therefore give the same bits as units that do not.
 pub(crate) const TINY: f32 = 1.0 / (1u64 << 50) as f32;
 
-/// The numbers that are rounded at a time.
+/// The numbers that are rounded at a time; an even number, because bfloat16 keys are pairs.
 const RUN: usize = 64;
 
 impl KvFormat {
