@@ -10,8 +10,8 @@ use crate::parallel::TASK_ROWS;
 use crate::simd::{LANES, Simd, prefetch};
 use source::{KEEP, KEPT, LAYER};
 
-/// Weights are prefetched this many inputs before they are used.
-const AHEAD: usize = 32;
+/// Weights are prefetched this many bytes before they are used.
+const AHEAD: usize = 6 << 10;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -205,7 +205,11 @@ impl<W: Product> Tile<'_, W> {
             // the first-level cache needs one of these places. A line may be asked for twice, which
             // costs less than counting.
             let share = bytes.div_ceil(part.turns);
-            let ahead = if part.turns == 1 { AHEAD } else { Self::CHUNK };
+            let ahead = if part.turns == 1 {
+                AHEAD / bytes
+            } else {
+                Self::CHUNK
+            };
             let ahead = (part.from + ahead) * bytes + part.turn * share * (part.to - part.from);
             let mut ahead = w.cast::<u8>().wrapping_add(ahead);
             for k in part.from..part.to {
@@ -312,10 +316,13 @@ impl<W: Product> Tile<'_, W> {
             let w = self.weights.as_ptr().add(panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
             for k in 0..inputs {
-                // With several panels, the hardware prefetcher does not look far enough ahead.
+                // With several panels, the hardware prefetcher does not look far enough ahead. After
+                // the last inputs of these panels come the first of the next panels.
                 if S::WIDE {
+                    let k = k + AHEAD / bytes;
+                    let next = if k < inputs { 0 } else { NV / 2 - 1 };
                     for panel in 0..NV / 2 {
-                        let at = (panel * inputs + k + AHEAD) * bytes;
+                        let at = ((next + panel) * inputs + k) * bytes;
                         let ahead = w.cast::<u8>().wrapping_add(at);
                         for line in (0..bytes).step_by(LINE) {
                             prefetch(ahead.wrapping_add(line));
