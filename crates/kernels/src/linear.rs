@@ -297,8 +297,8 @@ impl PackedLinear {
         pairs: &'p mut [P],
     ) -> &'p [P] {
         let inputs = self.inputs;
-        // Rounding takes about two operations per value.
-        let work = 2 * x.len() as u64;
+        // Rounding a value takes as long as twenty operations.
+        let work = 20 * x.len() as u64;
         let rows = pairs.len() / width.max(1);
         let run = rows.div_ceil(cpu.parallel.tasks_for(work)).max(1);
         cpu.parallel

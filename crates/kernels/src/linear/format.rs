@@ -124,9 +124,7 @@ impl WeightFormat {
             Self::Bf16 => row
                 .iter_mut()
                 .for_each(|x| *x = Bf16::widen(Bf16::narrow(*x))),
-            Self::Bf16Pairs | Self::Bf16Tiles => row
-                .iter_mut()
-                .for_each(|x| *x = Bf16::widen(narrow_pair(*x) as u16)),
+            Self::Bf16Pairs | Self::Bf16Tiles => row.iter_mut().for_each(|x| *x = nearest_bf16(*x)),
             Self::F16 => row
                 .iter_mut()
                 .for_each(|x| *x = F16::widen(F16::narrow(*x))),
@@ -241,35 +239,50 @@ impl Product for WidePairs {
 /// Rounds to bfloat16 (ties to even). Numbers below [`TINY`] become 0, see [`Simd::dot_pairs`].
 /// There are no branches, so that the compiler rounds many numbers at a time.
 #[inline(always)]
-fn narrow_pair(x: f32) -> u32 {
-    const QUIET: u32 = 0x40;
+fn nearest_bf16(x: f32) -> f32 {
+    const QUIET: u32 = 0x40_0000;
     let (bits, magnitude) = (x.to_bits(), x.to_bits() & 0x7fff_ffff);
     let even = (bits >> 16) & 1;
-    let rounded = bits.wrapping_add(0x7fff + even) >> 16;
-    let kept = if magnitude > f32::INFINITY.to_bits() {
-        bits >> 16 | QUIET
+    let rounded = if magnitude > f32::INFINITY.to_bits() {
+        bits | QUIET
     } else {
-        rounded
+        bits.wrapping_add(0x7fff + even)
     };
-    if magnitude < TINY.to_bits() { 0 } else { kept }
+    if magnitude < TINY.to_bits() {
+        0.0
+    } else {
+        f32::from_bits(rounded & !0xffff)
+    }
 }
 
 /// A pair of rounded inputs.
 pub(super) trait Pair: Copy {
-    fn round(first: f32, second: f32) -> Self;
+    const ZERO: Self;
+
+    /// Rounds a pair of inputs for each of `pairs`.
+    fn round(inputs: &[[f32; 2]], pairs: &mut [Self]);
 }
 
 impl Pair for u32 {
+    const ZERO: Self = 0;
+
     #[inline(always)]
-    fn round(first: f32, second: f32) -> Self {
-        narrow_pair(first) | narrow_pair(second) << 16
+    fn round(inputs: &[[f32; 2]], pairs: &mut [Self]) {
+        for ([first, second], pair) in inputs.iter().zip(pairs) {
+            *pair = nearest_bf16(*first).to_bits() >> 16 | nearest_bf16(*second).to_bits();
+        }
     }
 }
 
 impl Pair for [f32; 2] {
+    const ZERO: Self = [0.0; 2];
+
     #[inline(always)]
-    fn round(first: f32, second: f32) -> Self {
-        [first, second].map(|x| f32::from_bits(narrow_pair(x) << 16))
+    fn round(inputs: &[[f32; 2]], pairs: &mut [Self]) {
+        let inputs = inputs.as_flattened().iter();
+        for (input, rounded) in inputs.zip(pairs.as_flattened_mut()) {
+            *rounded = nearest_bf16(*input);
+        }
     }
 }
 
@@ -277,13 +290,11 @@ impl Pair for [f32; 2] {
 #[inline(always)]
 pub(super) fn round_pairs<P: Pair>(row: &[f32], pairs: &mut [P]) {
     let (whole, last) = row.as_chunks::<2>();
-    for (&[first, second], pair) in whole.iter().zip(pairs.iter_mut()) {
-        *pair = P::round(first, second);
-    }
-    let rest = &mut pairs[whole.len()..];
-    rest.fill(P::round(0.0, 0.0));
+    let (rounded, rest) = pairs.split_at_mut(whole.len());
+    P::round(whole, rounded);
+    rest.fill(P::ZERO);
     if let [last] = last {
-        rest[0] = P::round(*last, 0.0);
+        P::round(&[[*last, 0.0]], rest);
     }
 }
 
