@@ -70,6 +70,50 @@ fn the_order_of_sums_is_the_same_on_every_tier() {
     }
 }
 
+#[test]
+fn several_threads_round_the_inputs() {
+    // Enough values to be split.
+    let (inputs, outputs, rows) = (401, 40, 97);
+    let x = noise(rows * inputs, 28);
+    for (format, cpu) in PAIRS
+        .into_iter()
+        .flat_map(|f| pair_cpus().into_iter().map(move |c| (f, c)))
+    {
+        let layer = PackedLinear::from_rows(&noise(inputs * outputs, 29), inputs, outputs, format);
+        let mut y = vec![0.0; rows * outputs];
+        ThreadPool::new(3).run(u64::MAX, |parallel| {
+            let (cpu, scratch) = (Cpu { parallel, ..cpu }, &mut LinearScratch::default());
+            layer.forward(cpu, scratch, &x, &mut y, Epilogue::Store);
+        });
+        assert_same_bits(&y, &int8::forward(&layer, cpu, &x, rows));
+    }
+}
+
+#[test]
+fn rounding_is_that_of_bfloat16_but_for_tiny_numbers() {
+    let mut row = noise(38, 30);
+    let (nan, next_to_infinity) = (f32::from_bits(0x7fff_ffff), f32::MAX);
+    // A NaN with only low bits, numbers half way between two bfloat16, and an odd number of them.
+    row.extend([nan, -nan, f32::from_bits(0x7f80_0001), f32::INFINITY]);
+    row.extend([-next_to_infinity, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0]);
+    row.extend([-0.0, 1e-40, -1e-16, 8.9e-16]);
+    let rounded = |x: &f32| match x.abs() {
+        tiny if tiny < crate::kv::TINY => 0,
+        _ => half::bf16::from_f32(*x).to_bits(),
+    };
+    let mut want: Vec<u16> = row.iter().map(rounded).collect();
+    want.push(0);
+    let mut narrow = vec![0u32; want.len() / 2];
+    round_pairs(&row, &mut narrow);
+    let halves = |pair: &u32| [*pair as u16, (*pair >> 16) as u16];
+    assert_eq!(narrow.iter().flat_map(halves).collect::<Vec<_>>(), want);
+    let mut wide = vec![[0.0f32; 2]; want.len() / 2];
+    round_pairs(&row, &mut wide);
+    let halves = wide.as_flattened().iter().map(|x| x.to_bits());
+    let want = want.iter().map(|half| u32::from(*half) << 16);
+    assert!(halves.eq(want), "{wide:?}");
+}
+
 /// Padding is written for every call: the working memory still holds the inputs of a wider layer,
 /// and an infinite one times the padding of the weights would not be 0.
 #[test]
