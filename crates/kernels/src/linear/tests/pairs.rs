@@ -97,16 +97,17 @@ fn rounding_is_that_of_bfloat16_but_for_tiny_numbers() {
     row.extend([nan, -nan, f32::from_bits(0x7f80_0001), f32::INFINITY]);
     row.extend([-next_to_infinity, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0]);
     row.extend([-0.0, 1e-40, -1e-16, 8.9e-16]);
-    let rounded = |x: &f32| match x.abs() {
-        tiny if tiny < crate::kv::TINY => 0,
-        _ => half::bf16::from_f32(*x).to_bits(),
-    };
-    let mut want: Vec<u16> = row.iter().map(rounded).collect();
+    let mut want = Vec::new();
+    for x in &row {
+        let x = if x.abs() < crate::kv::TINY { 0.0 } else { *x };
+        want.push(half::bf16::from_f32(x).to_bits());
+    }
     want.push(0);
     let mut narrow = vec![0u32; want.len() / 2];
     round_pairs(&row, &mut narrow);
-    let halves = |pair: &u32| [*pair as u16, (*pair >> 16) as u16];
-    assert_eq!(narrow.iter().flat_map(halves).collect::<Vec<_>>(), want);
+    for (pair, want) in narrow.iter().zip(want.as_chunks::<2>().0) {
+        assert_eq!([*pair as u16, (*pair >> 16) as u16], *want);
+    }
     let mut wide = vec![[0.0f32; 2]; want.len() / 2];
     round_pairs(&row, &mut wide);
     let halves = wide.as_flattened().iter().map(|x| x.to_bits());
