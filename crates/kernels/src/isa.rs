@@ -216,7 +216,8 @@ impl Isa {
     }
 }
 
-/// Whether VDPBF16PS exists and does more than two multiply-adds of float32 in the same time.
+/// Whether VDPBF16PS exists and takes less time than the two multiply-adds of float32 that it
+/// replaces.
 /// 10^9 operations a second of one core (a multiply-add counts as two), as
 /// [`Ceilings`](crate::Ceilings) measures them:
 ///

@@ -1,7 +1,7 @@
 //! The operations of a decoding step on the CPU. The arithmetic is float32: weights in bfloat16 or
-//! float16 are converted before they are multiplied. There are two exceptions. Weights in quantised
-//! blocks are multiplied as bytes, and attention over bfloat16 keys and values multiplies pairs of
-//! bfloat16.
+//! float16 are converted before they are multiplied. There are three exceptions. Weights in quantised
+//! blocks are multiplied as bytes. Layers of pairs of bfloat16 round their inputs to bfloat16, and
+//! so does attention over bfloat16 keys and values.
 //!
 //! Each operation has its own file, with a plain reference that accumulates in float64, and tests
 //! that compare both at awkward sizes. Only this crate and the test helper `beamgen-emulated-cuda`

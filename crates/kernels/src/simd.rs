@@ -42,6 +42,7 @@ pub(crate) fn prefetch(p: *const u8) {
 }
 
 /// The definition of [`Simd::dot_pairs`], lane by lane.
+#[inline(always)]
 fn dot_pairs_plainly<S: Simd>(s: S, a: S::V, b: S::V, sum: S::V) -> S::V {
     let (a, b, sum) = (s.to_array(a), s.to_array(b), s.to_array(sum));
     let halves = |word: f32| [word.to_bits() << 16, word.to_bits() & !0xffff].map(f32::from_bits);
@@ -261,11 +262,9 @@ pub(crate) trait Simd: Copy {
         magnitudes.iter().flatten().fold(0, |max, x| max.max(*x))
     }
     /// Rounds to whole numbers (ties to even), which must be in -127..=127, and returns them as
-    /// bytes, with their sum. NaN gives any number.
+    /// bytes, with their sum.
     #[inline(always)]
     fn to_bytes(self, v: Self::V) -> ([u8; LANES], i32) {
-        // Adding this number (1.5 * 2^23) rounds to an integer, which is then in the low bits.
-        const ROUND: f32 = 12_582_912.0;
         let bytes = self.to_array(v).map(|x| (x + ROUND).to_bits() as u8);
         let sum = bytes.iter().map(|byte| i32::from(byte.cast_signed())).sum();
         (bytes, sum)
@@ -328,6 +327,8 @@ pub(crate) trait Simd: Copy {
 
 #[cfg(test)]
 mod tests {
+    use std::array::from_fn;
+
     use super::*;
     use crate::isa::Task;
     use crate::{Isa, IsaLevel};
@@ -347,6 +348,39 @@ mod tests {
         #[inline(always)]
         fn run<S: Simd>(self, s: S) -> f32 {
             s.sum(s.vector(self.0))
+        }
+    }
+
+    struct DotPairs([[f32; LANES]; 3]);
+    impl Task for DotPairs {
+        type Output = [f32; LANES];
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> [f32; LANES] {
+            let [a, b, sum] = self.0.map(|x| s.vector(x));
+            s.to_array(s.dot_pairs(a, b, sum))
+        }
+    }
+
+    #[test]
+    fn pairs_are_multiplied_in_one_order() {
+        // Two bfloat16 in a word: multiples of 2^-9 from -0.5 on.
+        fn word(i: usize) -> [f32; 2] {
+            [i % 3 * 61 + i, i % 5 * 29 + i].map(|x| (x as f32 - 256.0) / 512.0)
+        }
+        fn packed(pair: [f32; 2]) -> f32 {
+            f32::from_bits(pair[0].to_bits() >> 16 | pair[1].to_bits() & !0xffff)
+        }
+        let (a, b): ([_; LANES], [_; LANES]) = (from_fn(word), from_fn(|i| word(100 - i)));
+        let sum: [f32; LANES] = from_fn(|i| (i as f32).exp() / 1e4);
+        let want: [f32; LANES] =
+            from_fn(|i| a[i][0].mul_add(b[i][0], a[i][1].mul_add(b[i][1], sum[i])));
+        let task = || DotPairs([a.map(packed), b.map(packed), sum]);
+        for isa in Isa::all() {
+            assert_eq!(isa.run(task()), want, "{isa:?}");
+            let isa = isa.with_bf16(true);
+            if isa.bf16() {
+                assert_eq!(isa.run_bf16(task()), want, "{isa:?}");
+            }
         }
     }
 

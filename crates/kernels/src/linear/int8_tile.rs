@@ -61,9 +61,15 @@ fn quantize<S: Simd>(s: S, x: &[f32; GROUP]) -> (InputBytes, InputScale) {
     // SAFETY: two vectors of sixteen.
     let x = unsafe { [s.load(x.as_ptr()), s.load(x.as_ptr().add(LANES))] };
     let largest = f32::from_bits(s.largest(x));
-    let (scale, inverse) = if !largest.is_finite() {
-        (f32::NAN, 0.0)
-    } else if largest < f32::MIN_POSITIVE * 128.0 {
+    if !largest.is_finite() {
+        let scales = InputScale {
+            scale: f32::NAN,
+            sum: f32::NAN,
+            ..InputScale::default()
+        };
+        return (InputBytes([0; GROUP / 4]), scales);
+    }
+    let (scale, inverse) = if largest < f32::MIN_POSITIVE * 128.0 {
         // The inverse could be infinite. Values of this size do not matter, so they become 0.
         (0.0, 0.0)
     } else {

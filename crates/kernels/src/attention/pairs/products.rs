@@ -146,8 +146,7 @@ impl Pairs {
             unsafe {
                 let tail = (&raw mut (*self.scratch).tail).cast::<u16>();
                 let (from, n) = (place(last).cast::<u16>(), rest % LANES);
-                let pairs = (VALUE_PAIRS * head_dim + LANES) * 2;
-                tail.write_bytes(0, pairs);
+                tail.write_bytes(0, 2 * (VALUE_PAIRS * head_dim + LANES));
                 std::ptr::copy_nonoverlapping(from, tail, n / 2 * 2 * head_dim);
                 if n % 2 == 1 {
                     for i in 0..head_dim {
