@@ -5,7 +5,7 @@
 //!
 //! Shapes are those of Qwen2.5-0.5B. `Gelem/s` are GFLOP/s (a multiply-add is two operations; int8
 //! products are counted alike), `GB/s` the bytes that an operation reads and writes. The group
-//! `ceilings` has the peak rates to compare with: multiply-adds and byte dot products in registers,
+//! `ceilings` has the peak rates to compare with: multiply-adds and dot products in registers,
 //! a copy and a read of 256 MiB.
 
 // the macro of criterion makes a public function
@@ -48,11 +48,15 @@ fn bench(c: &mut Criterion, group: &str, name: &str, amount: Throughput, mut cal
 
 fn ceilings(c: &mut Criterion) {
     let isa = Cpu::serial().isa;
-    let loops = Ceilings { turns: 20_000 };
+    let loops = Ceilings { turns: 20_480 };
     let floats = Throughput::Elements(loops.floats() as u64);
     bench(c, "ceilings", "fma", floats, || loops.run_floats(isa));
     let dots = Throughput::Elements(loops.bytes() as u64);
     bench(c, "ceilings", "byte-dot", dots, || loops.run_bytes(isa));
+    let pairs = Throughput::Elements(loops.pairs() as u64);
+    bench(c, "ceilings", "pair-dot", pairs, || loops.run_pairs(isa));
+    let blocks = Throughput::Elements(loops.blocks() as u64);
+    bench(c, "ceilings", "block-dot", blocks, || loops.run_blocks(isa));
     let mut memory = CeilingMemory::new(256 << 20).expect("half a gigabyte");
     let (read, copied) = (memory.bytes(), 2 * memory.bytes());
     let serial = Parallel::serial();
@@ -202,14 +206,19 @@ fn streams(c: &mut Criterion) {
         silu_mul(cpu, &gate_up, INTERMEDIATE, &mut y);
     });
 
-    let mut pages = cache(ROWS * PAGE, KvFormat::F32);
     let slots: Vec<KvSlot> = (0..ROWS as u32)
         .map(|page| KvSlot { page, offset: 5 })
         .collect();
     let moved = 2 * 2 * ROWS * KV_HEADS * HEAD_DIM;
-    bench(c, "streams", "kv_store", bytes_of(moved), || {
-        store(&mut pages, &qkv, &slots);
-    });
+    for (name, format) in [
+        ("kv_store", KvFormat::F32),
+        ("kv_store bf16", KvFormat::Bf16),
+    ] {
+        let mut pages = cache(ROWS * PAGE, format);
+        bench(c, "streams", name, bytes_of(moved), || {
+            store(&mut pages, &qkv, &slots);
+        });
+    }
 
     let logits = noise(VOCAB);
     let mut weights = vec![0.0; VOCAB];

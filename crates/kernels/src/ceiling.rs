@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use memmap2::MmapMut;
 
 use crate::isa::{Int8Task, Task};
+#[cfg(any(test, all(target_arch = "x86_64", target_os = "linux")))]
+use crate::simd::tiles::TileRegisters;
 use crate::simd::{Int8, LANES, Simd, prefetch};
 use crate::{Isa, Parallel, ThreadPool};
 
@@ -30,12 +32,6 @@ impl Ceilings {
         (2 * SUMS * LANES * self.turns) as f64
     }
 
-    /// The number of operations in [`run_bytes`](Self::run_bytes); a multiply-add counts as two.
-    #[must_use]
-    pub fn bytes(self) -> f64 {
-        4.0 * self.floats()
-    }
-
     /// Runs fused multiply-adds of float32, which count [`floats`](Self::floats) operations.
     pub fn run_floats(self, isa: Isa) {
         isa.run(Floats(self.turns));
@@ -47,16 +43,15 @@ impl Ceilings {
         2.0 * self.floats()
     }
 
-    /// The number of operations on bytes in [`run_blocks`](Self::run_blocks); a multiply-add counts
-    /// as two, and the operations on the scales of blocks are not counted.
-    #[must_use]
-    pub fn blocks(self) -> f64 {
-        8.0 * self.bytes()
-    }
-
-    /// Runs dot products of pairs of bfloat16, as layers multiply them: with AVX512-BF16 where that
-    /// is faster than multiply-adds of float32.
+    /// Runs dot products of pairs of bfloat16, as layers multiply them: with AMX's tiles, or with
+    /// AVX512-BF16 where that is faster than multiply-adds of float32.
     pub fn run_pairs(self, isa: Isa) {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if isa.tiles() {
+            // SAFETY: the tier has tiles.
+            black_box(unsafe { tile_pairs(&mut crate::simd::tiles::Amx, self.turns) });
+            return;
+        }
         if isa.bf16() {
             isa.run_bf16(PairDots(self.turns));
         } else {
@@ -64,13 +59,27 @@ impl Ceilings {
         }
     }
 
+    /// The number of operations in [`run_bytes`](Self::run_bytes); a multiply-add counts as two.
+    #[must_use]
+    pub fn bytes(self) -> f64 {
+        4.0 * self.floats()
+    }
+
     /// Runs dot products of bytes, with VNNI if the tier has it. AMX's tiles can be faster.
     pub fn run_bytes(self, isa: Isa) {
         isa.run_int8(Bytes(self.turns));
     }
 
+    /// The number of operations on bytes in [`run_blocks`](Self::run_blocks); a multiply-add counts
+    /// as two, and the operations on the scales of blocks are not counted.
+    #[must_use]
+    pub fn blocks(self) -> f64 {
+        8.0 * self.bytes()
+    }
+
     /// Runs dot products of blocks of 32 bytes, as layers in int8 need them: the sum of each block
-    /// is converted to float32, and multiplied by the scales of both operands.
+    /// is converted to float32, and multiplied by the scales of both operands. AMX's tiles can be
+    /// faster.
     pub fn run_blocks(self, isa: Isa) {
         isa.run_int8(BlockDots(self.turns));
     }
@@ -125,6 +134,47 @@ impl Task for PairDots {
             black_box(s.to_array(sum));
         }
     }
+}
+
+/// The turns of the loop of pairs that do as many operations as twelve products of tiles, each of 16
+/// rows, 16 columns and 32 numbers.
+const TILE_TURNS: usize = 16 * 32 / 2;
+
+/// Multiplies tiles of ones, with sums in four tiles as in layers. Returns the sum of one output of
+/// each. If `turns` is not a multiple of [`TILE_TURNS`], it is rounded up.
+///
+/// # Safety
+/// The process may use the tiles.
+#[cfg(any(test, all(target_arch = "x86_64", target_os = "linux")))]
+unsafe fn tile_pairs(registers: &mut impl TileRegisters, turns: usize) -> f32 {
+    const LINE: usize = 4 * LANES;
+    let ones = black_box([[0x3f80_3f80u32; LANES]; 16]);
+    let mut sums = [[[0.0f32; LANES]; 16]; 4];
+    // SAFETY: the caller's promise; tiles of 16 rows of a line are read and written.
+    unsafe {
+        registers.configure([(16, LINE); 8]);
+        registers.zero::<0>();
+        registers.zero::<1>();
+        registers.zero::<2>();
+        registers.zero::<3>();
+        let ones = ones.as_ptr().cast::<u8>();
+        registers.load::<4>(ones, LINE);
+        registers.load::<5>(ones, LINE);
+        registers.load::<6>(ones, LINE);
+        registers.load::<7>(ones, LINE);
+        for _ in 0..3 * turns.div_ceil(TILE_TURNS) {
+            registers.multiply::<0, 4, 6>();
+            registers.multiply::<1, 4, 7>();
+            registers.multiply::<2, 5, 6>();
+            registers.multiply::<3, 5, 7>();
+        }
+        registers.store::<0>(sums[0].as_mut_ptr().cast(), LINE);
+        registers.store::<1>(sums[1].as_mut_ptr().cast(), LINE);
+        registers.store::<2>(sums[2].as_mut_ptr().cast(), LINE);
+        registers.store::<3>(sums[3].as_mut_ptr().cast(), LINE);
+        registers.release();
+    }
+    sums.iter().map(|sums| sums[0][0]).sum()
 }
 
 struct BlockDots(usize);
@@ -310,19 +360,22 @@ pub struct MachineRates {
 }
 
 impl MachineRates {
-    /// Measures each rate as the best of nine windows of 15 ms, which takes less than a second in
-    /// total. The rates of memory use two arrays of `memory` bytes.
+    /// Measures each rate as the best of nine windows of 15 ms, which takes about a second in total.
+    /// The rates of memory use two arrays of `memory` bytes.
     ///
     /// # Errors
     /// If the system does not grant twice `memory` bytes.
     pub fn measure(pool: &ThreadPool, isa: Isa, memory: usize) -> std::io::Result<Self> {
         let mut memory = CeilingMemory::new(memory)?;
-        let loops = Ceilings { turns: 20_000 };
+        let loops = Ceilings {
+            turns: 80 * TILE_TURNS,
+        };
         let threads = pool.threads();
         let stretch = memory.bytes() as f64;
         pool.run(u64::MAX, |parallel| {
-            let all = |run: fn(Ceilings, Isa)| {
-                parallel.for_each(threads, u64::MAX, |_| run(loops, isa));
+            let all = |operations: f64, run: fn(Ceilings, Isa)| {
+                let body = || parallel.for_each(threads, u64::MAX, |_| run(loops, isa));
+                rate(threads as f64 * operations, body)
             };
             let mut rates = [const { Vec::new() }; 6];
             // The loops take turns, so that a short disturbance does not hit all windows of one
@@ -330,11 +383,10 @@ impl MachineRates {
             for _ in 0..9 {
                 rates[0].push(rate(stretch, || memory.run_read(isa, parallel)));
                 rates[1].push(rate(2.0 * stretch, || memory.run_copy(parallel)));
-                let operations = threads as f64 * loops.floats();
-                rates[2].push(rate(operations, || all(Ceilings::run_floats)));
-                rates[3].push(rate(2.0 * operations, || all(Ceilings::run_pairs)));
-                rates[4].push(rate(4.0 * operations, || all(Ceilings::run_bytes)));
-                rates[5].push(rate(32.0 * operations, || all(Ceilings::run_blocks)));
+                rates[2].push(all(loops.floats(), Ceilings::run_floats));
+                rates[3].push(all(loops.pairs(), Ceilings::run_pairs));
+                rates[4].push(all(loops.bytes(), Ceilings::run_bytes));
+                rates[5].push(all(loops.blocks(), Ceilings::run_blocks));
             }
             let [read, copy, floats, pairs, bytes, blocks] =
                 rates.map(|windows| windows.into_iter().fold(0.0, f64::max));
@@ -365,6 +417,19 @@ fn rate(amount: f64, mut body: impl FnMut()) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::tiles::Model;
+
+    #[test]
+    fn products_of_tiles_are_as_many_operations_as_counted() {
+        let loops = Ceilings {
+            turns: 2 * TILE_TURNS,
+        };
+        // SAFETY: a model may always be used.
+        let sum = unsafe { tile_pairs(&mut Model::default(), loops.turns) };
+        // Each product adds 32 to every output of a tile.
+        let operations = f64::from(sum) / 32.0 * (2 * 16 * 16 * 32) as f64;
+        assert_eq!(operations, loops.pairs());
+    }
 
     #[test]
     fn rates_are_measured_and_the_copy_is_one() {

@@ -13,7 +13,7 @@ use crate::isa::Task;
 use crate::simd::{LANES, Simd, prefetch};
 
 pub use format::KvFormat;
-pub(crate) use format::{F16, F32, Numbers, TINY};
+pub(crate) use format::{F16, F32, Numbers, TINY, nearest_bf16};
 
 /// The approximate bytes of a slab. Memory is taken from the system slab by slab, as pages are
 /// needed.
@@ -190,6 +190,12 @@ pub fn kv_store(
     for slot in slots {
         assert!((slot.page as usize) < exists && (slot.offset as usize) < shape.page_size);
     }
+    if slots.is_empty() {
+        return;
+    }
+    if slots.is_empty() {
+        return;
+    }
     // Keys are transposed, so each value goes to another cache line, which makes writing slow.
     let work = 100 * (slots.len() * width) as u64;
     let pages_per_slab = pages.pages_per_slab;
@@ -201,7 +207,8 @@ pub fn kv_store(
             let start =
                 page % pages_per_slab * page_bytes + (layer * shape.kv_heads + head) * head_bytes;
             // SAFETY: page and layer exist (checked above), so the region is inside its slab; no
-            // other task touches this head's regions, and `pages` is borrowed uniquely.
+            // other task touches this head's regions, `pages` is borrowed uniquely, and the task
+            // uses one region at a time.
             unsafe { slabs.part(page / pages_per_slab, start, head_bytes) }
         };
         let column = head * shape.head_dim;
@@ -235,17 +242,19 @@ impl<'a, R: Fn(usize) -> &'a mut [u8]> Task for Write<'_, R> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let key_bytes = self.format.key_bytes(self.shape);
+        // Words of a key are that far apart, so most are in lines of their own.
+        let step = self.format.key_step(self.shape);
+        let word = step / self.shape.page_size;
         for (i, slot) in self.slots.iter().enumerate() {
             let [k, v] = [self.k, self.v].map(|x| &x[i * self.stride..][..self.shape.head_dim]);
-            let region = (self.region)(slot.page as usize);
-            // Keys are transposed, so a key goes to as many lines as the page has. They are rarely
-            // in a cache.
+            // The lines of the next key are rarely in a cache.
             if let Some(next) = self.slots.get(i + 1).filter(|next| next.page != slot.page) {
-                let next = (self.region)(next.page as usize);
-                for line in next[..key_bytes].chunks(4 * LANES) {
-                    prefetch(line.as_ptr());
+                let region = (self.region)(next.page as usize).as_ptr();
+                for at in (next.offset as usize * word..key_bytes).step_by(step.max(4 * LANES)) {
+                    prefetch(region.wrapping_add(at));
                 }
             }
+            let region = (self.region)(slot.page as usize);
             self.format
                 .write(region, self.shape, slot.offset as usize, k, v);
         }
@@ -286,6 +295,7 @@ mod tests {
                     isa: Isa::detect(),
                     parallel,
                 };
+                kv_store(cpu, &mut pages, 1, &[], stride, k, v, &[]);
                 kv_store(cpu, &mut pages, 1, &qkv, stride, k, v, &slots);
             });
             for (i, slot) in slots.iter().enumerate() {

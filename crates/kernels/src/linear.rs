@@ -262,7 +262,10 @@ impl PackedLinear {
                     (WeightFormat::Bf16Tiles, true, _) => {
                         let pairs = self.round(cpu, x, width, scratch.pairs(count));
                         self.split(words, width, cpu, pairs, out, |tile| {
-                            isa.run(ByTiles { tile, unit: Amx });
+                            isa.run(ByTiles {
+                                tile,
+                                registers: Amx,
+                            });
                         });
                     }
                     (WeightFormat::Bf16Tiles, ..) => {
@@ -314,23 +317,23 @@ impl PackedLinear {
         pairs
     }
 
-    /// `inputs` are the words of an input row.
+    /// Multiplies rows of `width` words.
     fn run<W: Product>(
         &self,
         words: &[W::Word],
-        inputs: usize,
+        width: usize,
         cpu: Cpu,
         x: &[W::Input],
         out: Out<'_>,
     ) {
-        self.split::<W>(words, inputs, cpu, x, out, |tile| W::run(cpu.isa, tile));
+        self.split::<W>(words, width, cpu, x, out, |tile| W::run(cpu.isa, tile));
     }
 
     /// Calls `multiply` for parts of the product that differ in rows or in panels.
     fn split<W: Product>(
         &self,
         words: &[W::Word],
-        inputs: usize,
+        width: usize,
         cpu: Cpu,
         x: &[W::Input],
         out: Out<'_>,
@@ -346,7 +349,7 @@ impl PackedLinear {
             .for_each(row_tasks * panel_tasks, work, |task| {
                 let (r, p) = (task / panel_tasks, task % panel_tasks);
                 multiply(Tile {
-                    inputs,
+                    width,
                     weights: words,
                     x,
                     // Tasks have different rows or different panels.
@@ -405,14 +408,14 @@ fn pack<W: Stored>(
 fn pack_pairs(
     parallel: Parallel<'_>,
     inputs: usize,
-    steps: usize,
+    width: usize,
     outputs: usize,
     row: impl Fn(usize, &mut [f32]) + Sync,
 ) -> AlignedBuf<u32> {
-    let mut panels = AlignedBuf::zeroed(outputs.div_ceil(PANEL) * PANEL * steps);
+    let mut panels = AlignedBuf::zeroed(outputs.div_ceil(PANEL) * PANEL * width);
     let work = packing_work(inputs, outputs);
-    parallel.for_pieces(&mut panels, (PANEL * steps).max(1), work, |p, panel| {
-        let (mut values, mut pairs) = (vec![0.0; inputs], vec![0u32; steps]);
+    parallel.for_pieces(&mut panels, (PANEL * width).max(1), work, |p, panel| {
+        let (mut values, mut pairs) = (vec![0.0; inputs], vec![0u32; width]);
         for n in 0..PANEL.min(outputs - p * PANEL) {
             row(p * PANEL + n, &mut values);
             round_pairs(&values, &mut pairs);

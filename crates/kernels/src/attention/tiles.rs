@@ -1,6 +1,6 @@
 //! Scores and values of attention over bfloat16 in tiles (AMX).
 
-use crate::simd::tiles::{self, Amx, Unit};
+use crate::simd::tiles::{self, Amx, TileRegisters};
 
 /// Query heads of a tile.
 pub(super) const HEADS: usize = 16;

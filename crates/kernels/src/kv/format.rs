@@ -21,9 +21,9 @@ pub enum KvFormat {
     F16,
 }
 
-/// Magnitude below which a bfloat16 operand of attention becomes 0. Products and their sums are
-/// then either 0 or far above the smallest normal float32. Units that flush subnormal numbers (AMX)
-/// therefore give the same bits as units that do not.
+/// Magnitude below which a bfloat16 operand of attention or of a layer of pairs becomes 0. Products
+/// and their sums are then either 0 or far above the smallest normal float32. Units that flush
+/// subnormal numbers (AMX, AVX512-BF16) therefore give the same bits as units that do not.
 pub(crate) const TINY: f32 = 1.0 / (1u64 << 50) as f32;
 
 /// The numbers that are rounded at a time; an even number, because bfloat16 keys are pairs.
@@ -66,10 +66,18 @@ impl KvFormat {
 
     /// The bytes of the keys in a head's region, which is also the offset of the values.
     pub(crate) fn key_bytes(self, shape: KvShape) -> usize {
+        let words = match self {
+            Self::F32 | Self::F16 => shape.head_dim,
+            Self::Bf16 => shape.head_dim.div_ceil(2),
+        };
+        words * self.key_step(shape)
+    }
+
+    /// The bytes from one word of a key to the next.
+    pub(crate) fn key_step(self, shape: KvShape) -> usize {
         match self {
-            Self::F32 => 4 * shape.head_dim * shape.page_size,
-            Self::Bf16 => 4 * shape.head_dim.div_ceil(2) * shape.page_size,
-            Self::F16 => 2 * shape.head_dim * shape.page_size,
+            Self::F32 | Self::Bf16 => 4 * shape.page_size,
+            Self::F16 => 2 * shape.page_size,
         }
     }
 
@@ -166,12 +174,30 @@ fn scatter<T: Number>(to: &mut [T], first: usize, step: usize, from: impl Iterat
     }
 }
 
-/// Returns the sixteen bits of a bfloat16 in the low half of a word.
+/// Rounds to bfloat16 (ties to even). Numbers below [`TINY`] become 0, see [`Simd::dot_pairs`](crate::simd::Simd::dot_pairs).
+/// There are no branches, so that the compiler rounds many numbers at a time.
+#[inline(always)]
+pub(crate) fn nearest_bf16(x: f32) -> f32 {
+    const QUIET: u32 = 0x40_0000;
+    let (bits, magnitude) = (x.to_bits(), x.to_bits() & 0x7fff_ffff);
+    let even = (bits >> 16) & 1;
+    let rounded = if magnitude > f32::INFINITY.to_bits() {
+        bits | QUIET
+    } else {
+        bits.wrapping_add(0x7fff + even)
+    };
+    if magnitude < TINY.to_bits() {
+        0.0
+    } else {
+        f32::from_bits(rounded & !0xffff)
+    }
+}
+
+/// Returns the sixteen bits of a finite bfloat16, or NaN, in the low half of a word.
 #[inline(always)]
 fn narrow_bf16(x: f32) -> u32 {
     let most = bf16::MAX.to_f32();
-    let x = if x.abs() < TINY { 0.0 } else { x };
-    bf16::from_f32(x.clamp(-most, most)).to_bits().into()
+    nearest_bf16(x.clamp(-most, most)).to_bits() >> 16
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use crate::Isa;
 use crate::buffer::{AlignedBuf, Number};
 use crate::isa::Task;
-use crate::kv::TINY;
+use crate::kv::nearest_bf16;
 use crate::simd::{LANES, Simd};
 
 use super::PANEL;
@@ -236,25 +236,6 @@ impl Product for WidePairs {
     }
 }
 
-/// Rounds to bfloat16 (ties to even). Numbers below [`TINY`] become 0, see [`Simd::dot_pairs`].
-/// There are no branches, so that the compiler rounds many numbers at a time.
-#[inline(always)]
-fn nearest_bf16(x: f32) -> f32 {
-    const QUIET: u32 = 0x40_0000;
-    let (bits, magnitude) = (x.to_bits(), x.to_bits() & 0x7fff_ffff);
-    let even = (bits >> 16) & 1;
-    let rounded = if magnitude > f32::INFINITY.to_bits() {
-        bits | QUIET
-    } else {
-        bits.wrapping_add(0x7fff + even)
-    };
-    if magnitude < TINY.to_bits() {
-        0.0
-    } else {
-        f32::from_bits(rounded & !0xffff)
-    }
-}
-
 /// A pair of rounded inputs.
 pub(super) trait Pair: Copy {
     const ZERO: Self;
@@ -421,9 +402,9 @@ impl<W: Stored> Product for W {
     }
 }
 
-/// Converts row `n` of a layer with `steps` pairs of inputs to float32.
-pub(super) fn unpack_pairs(words: &[u32], steps: usize, n: usize, row: &mut [f32]) {
-    let panel = &words[n / PANEL * PANEL * steps..][..PANEL * steps];
+/// Converts row `n` of a layer with `width` pairs of inputs to float32.
+pub(super) fn unpack_pairs(words: &[u32], width: usize, n: usize, row: &mut [f32]) {
+    let panel = &words[n / PANEL * PANEL * width..][..PANEL * width];
     for (values, words) in row.chunks_mut(2).zip(panel.chunks_exact(PANEL)) {
         let word = words[n % PANEL];
         for (value, half) in values.iter_mut().zip([word << 16, word & !0xffff]) {

@@ -4,19 +4,19 @@ use super::PANEL;
 use super::format::{Pairs, TILE_PAIRS};
 use super::tile::Tile;
 use crate::isa::Task;
-use crate::simd::tiles::{Shapes, Unit};
+use crate::simd::tiles::{Shapes, TileRegisters};
 use crate::simd::{LANES, Simd};
 
 /// Rows of a tile.
 const ROWS: usize = 16;
 
-/// A part of a layer, multiplied by the tiles of `unit`.
-pub(super) struct ByTiles<'a, U> {
+/// A part of a layer, multiplied by the tiles of `registers`.
+pub(super) struct ByTiles<'a, R> {
     pub(super) tile: Tile<'a, Pairs>,
-    pub(super) unit: U,
+    pub(super) registers: R,
 }
 
-impl<U: Unit> Task for ByTiles<'_, U> {
+impl<R: TileRegisters> Task for ByTiles<'_, R> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
@@ -24,13 +24,13 @@ impl<U: Unit> Task for ByTiles<'_, U> {
         let rows = self.tile.rows.clone();
         for first in rows.clone().step_by(2 * ROWS) {
             let count = (rows.end - first).min(2 * ROWS);
-            // SAFETY: whoever makes this task may use the unit.
-            unsafe { self.unit.configure(shapes(count)) };
+            // SAFETY: whoever makes this task may use the tiles.
+            unsafe { self.registers.configure(shapes(count)) };
             for panel in self.tile.panels.clone() {
                 // SAFETY: the shapes are those of `count` rows of this task.
                 unsafe {
                     self.tile
-                        .by_tiles(&mut self.unit, first, count, panel, &mut sums);
+                        .by_tiles(&mut self.registers, first, count, panel, &mut sums);
                 };
                 for (r, sums) in sums.0[..count].iter().enumerate() {
                     // SAFETY: 32 floats; rows and panels of this task, and tasks have different
@@ -44,7 +44,7 @@ impl<U: Unit> Task for ByTiles<'_, U> {
             }
         }
         // SAFETY: as above.
-        unsafe { self.unit.release() };
+        unsafe { self.registers.release() };
     }
 }
 
@@ -69,15 +69,15 @@ impl Tile<'_, Pairs> {
     /// # Safety
     /// The tiles must have the [`shapes`] of that many rows.
     #[inline(always)]
-    unsafe fn by_tiles<U: Unit>(
+    unsafe fn by_tiles(
         &self,
-        unit: &mut U,
+        registers: &mut impl TileRegisters,
         first: usize,
         rows: usize,
         panel: usize,
         sums: &mut Sums,
     ) {
-        let (width, weights) = (self.inputs, self.panel(panel).cast::<u8>());
+        let (width, weights) = (self.width, self.panel(panel).cast::<u8>());
         let x = self.x[first * width..][..rows * width]
             .as_ptr()
             .cast::<u8>();
@@ -86,29 +86,29 @@ impl Tile<'_, Pairs> {
         // SAFETY: the tiles cover rows of `x` and words of the panel, whose lengths were checked,
         // and the sums of as many rows.
         unsafe {
-            unit.zero::<0>();
-            unit.zero::<1>();
-            unit.zero::<2>();
-            unit.zero::<3>();
+            registers.zero::<0>();
+            registers.zero::<1>();
+            registers.zero::<2>();
+            registers.zero::<3>();
             for pair in (0..width).step_by(TILE_PAIRS) {
                 let weights = weights.add(pair * line);
-                unit.load::<4>(x.add(4 * pair), stride);
-                unit.load::<6>(weights, line);
-                unit.multiply::<0, 4, 6>();
-                unit.load::<7>(weights.add(4 * LANES), line);
-                unit.multiply::<1, 4, 7>();
+                registers.load::<4>(x.add(4 * pair), stride);
+                registers.load::<6>(weights, line);
+                registers.multiply::<0, 4, 6>();
+                registers.load::<7>(weights.add(4 * LANES), line);
+                registers.multiply::<1, 4, 7>();
                 if both {
-                    unit.load::<5>(x.add(4 * pair + ROWS * stride), stride);
-                    unit.multiply::<2, 5, 6>();
-                    unit.multiply::<3, 5, 7>();
+                    registers.load::<5>(x.add(4 * pair + ROWS * stride), stride);
+                    registers.multiply::<2, 5, 6>();
+                    registers.multiply::<3, 5, 7>();
                 }
             }
             let to = sums.0.as_mut_ptr().cast::<f32>();
-            unit.store::<0>(to, line);
-            unit.store::<1>(to.add(LANES), line);
+            registers.store::<0>(to, line);
+            registers.store::<1>(to.add(LANES), line);
             if both {
-                unit.store::<2>(to.add(ROWS * PANEL), line);
-                unit.store::<3>(to.add(ROWS * PANEL + LANES), line);
+                registers.store::<2>(to.add(ROWS * PANEL), line);
+                registers.store::<3>(to.add(ROWS * PANEL + LANES), line);
             }
         }
     }

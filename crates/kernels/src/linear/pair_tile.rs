@@ -46,7 +46,7 @@ impl TileOrder<'_> {
         half: usize,
     ) -> usize {
         let mut total = [[s.splat(0.0); NV]; MR];
-        let (width, weights) = (self.0.inputs, self.0.panel(panel));
+        let (width, weights) = (self.0.width, self.0.panel(panel));
         let x = self.0.x[first * width..][..MR * width].as_ptr();
         for group in (0..width).step_by(TILE_PAIRS) {
             let mut sums = [[[s.splat(0.0); NV]; MR]; 2];

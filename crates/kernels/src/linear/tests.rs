@@ -2,7 +2,13 @@ use super::*;
 use crate::testing::{SIZES, assert_close, assert_same_bits, cpus, noise};
 use crate::{Isa, IsaLevel, ThreadPool};
 
-const FORMATS: [WeightFormat; 3] = [WeightFormat::F32, WeightFormat::Bf16, WeightFormat::F16];
+const FORMATS: [WeightFormat; 5] = [
+    WeightFormat::F32,
+    WeightFormat::Bf16,
+    WeightFormat::F16,
+    WeightFormat::Bf16Pairs,
+    WeightFormat::Bf16Tiles,
+];
 
 fn packed(weight: &[f32], inputs: usize, outputs: usize) -> PackedLinear {
     PackedLinear::from_rows(weight, inputs, outputs, WeightFormat::F32)
@@ -10,28 +16,24 @@ fn packed(weight: &[f32], inputs: usize, outputs: usize) -> PackedLinear {
 
 #[test]
 fn equals_the_reference() {
-    for cpu in cpus() {
-        for inputs in [1, 2, 7, 33, 129] {
-            for outputs in SIZES {
-                let weight = noise(inputs * outputs, 9);
-                let bias = noise(outputs, 10);
-                let layer = packed(&weight, inputs, outputs).with_bias(&bias);
-                for rows in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 37, 97] {
-                    let x = noise(rows * inputs, 11);
-                    let mut y = vec![f32::NAN; rows * outputs];
-                    layer.forward(
-                        cpu,
-                        &mut LinearScratch::default(),
-                        &x,
-                        &mut y,
-                        Epilogue::Store,
-                    );
-                    for r in 0..rows {
-                        let want =
-                            linear_reference(&x[r * inputs..][..inputs], &weight, Some(&bias));
-                        let tolerance = 1e-6 * (inputs as f64).sqrt();
-                        assert_close(&y[r * outputs..][..outputs], &want, tolerance);
-                    }
+    for (cpu, inputs) in cpus()
+        .into_iter()
+        .flat_map(|cpu| [1, 2, 7, 33, 129].map(|inputs| (cpu, inputs)))
+    {
+        for (outputs, format) in SIZES.into_iter().flat_map(|n| FORMATS.map(|f| (n, f))) {
+            let weight = noise(inputs * outputs, 9);
+            let bias = noise(outputs, 10);
+            let layer = PackedLinear::from_rows(&weight, inputs, outputs, format).with_bias(&bias);
+            let weight = rounded(&weight, format);
+            for rows in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 37, 97] {
+                let mut x = noise(rows * inputs, 11);
+                let y = int8::forward(&layer, cpu, &x, rows);
+                if format.is_pairs() {
+                    x = rounded(&x, format);
+                }
+                for (x, y) in x.chunks_exact(inputs).zip(y.chunks_exact(outputs)) {
+                    let want = linear_reference(x, &weight, Some(&bias));
+                    assert_close(y, &want, 1e-6 * (inputs as f64).sqrt());
                 }
             }
         }
@@ -116,18 +118,15 @@ fn tiers_with_fma_agree_bitwise() {
 
 #[test]
 fn adds_to_the_residual() {
-    for cpu in cpus() {
+    for (cpu, format) in cpus()
+        .into_iter()
+        .flat_map(|cpu| FORMATS.map(|format| (cpu, format)))
+    {
         for outputs in [5, 32, 40] {
-            let layer = packed(&noise(9 * outputs, 18), 9, outputs).with_bias(&noise(outputs, 20));
+            let layer = PackedLinear::from_rows(&noise(9 * outputs, 18), 9, outputs, format);
+            let layer = layer.with_bias(&noise(outputs, 20));
             let x = noise(4 * 9, 19);
-            let mut plain = vec![0.0; 4 * outputs];
-            layer.forward(
-                cpu,
-                &mut LinearScratch::default(),
-                &x,
-                &mut plain,
-                Epilogue::Store,
-            );
+            let plain = int8::forward(&layer, cpu, &x, 4);
             let residual = noise(4 * outputs, 21);
             let mut y = residual.clone();
             layer.forward(

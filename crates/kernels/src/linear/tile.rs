@@ -1,4 +1,4 @@
-//! Register blocks of layers whose weights are float32, bfloat16 or float16.
+//! Register blocks of layers whose weights are float32, bfloat16 (also in pairs) or float16.
 
 use std::mem::MaybeUninit;
 
@@ -16,8 +16,8 @@ const AHEAD: usize = 6 << 10;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Inputs of a chunk. Every block of rows uses the weights of a chunk before the next chunk begins:
-/// 24 KB of float32, which stay in the first-level cache.
+/// Words of inputs in a chunk. Every block of rows uses the weights of a chunk before the next chunk
+/// begins: 24 KB as float32 or as pairs, which stay in the first-level cache.
 const CHUNK: usize = 192;
 
 /// The float32 weights of a chunk, for the blocks of rows after the one that widened them.
@@ -51,7 +51,7 @@ struct Part {
 /// Some rows by some panels of a layer. `x` and `out` are all rows, `weights` the whole layer's.
 pub(super) struct Tile<'a, W: Product> {
     /// Words of an input row: a word is an input, or a pair of them.
-    pub(super) inputs: usize,
+    pub(super) width: usize,
     pub(super) weights: &'a [W::Word],
     pub(super) x: &'a [W::Input],
     pub(super) out: Out<'a>,
@@ -78,7 +78,7 @@ impl<W: Product> Tile<'_, W> {
     /// The first weights of a panel.
     #[inline(always)]
     pub(super) fn panel(&self, panel: usize) -> *const W::Word {
-        let words = PANEL * self.inputs;
+        let words = PANEL * self.width;
         self.weights[panel * words..][..words].as_ptr()
     }
 
@@ -103,17 +103,13 @@ impl<W: Product> Tile<'_, W> {
         }
         let blocks = self.rows.len().div_ceil(W::ROWS);
         // A single block reads all weights once, so chunks would only add stores of partial sums.
-        let step = if blocks == 1 {
-            self.inputs
-        } else {
-            Self::CHUNK
-        };
+        let step = if blocks == 1 { self.width } else { Self::CHUNK };
         let mut widened = Widened(MaybeUninit::uninit());
         let mut partial = [[0.0; PANEL]; TASK_ROWS];
         for panel in self.panels.clone() {
             let mut from = 0;
             loop {
-                let to = self.inputs.min(from + step);
+                let to = self.width.min(from + step);
                 for b in 0..blocks {
                     // Even blocks: 16 rows are 8 and 8, not 12 and 4.
                     let (first, end) = (self.cut(b, blocks), self.cut(b + 1, blocks));
@@ -132,7 +128,7 @@ impl<W: Product> Tile<'_, W> {
                         (true, _) => self.rows::<S, KEPT>(s, part, partial, &mut widened),
                     }
                 }
-                if to == self.inputs {
+                if to == self.width {
                     break;
                 }
                 from = to;
@@ -175,7 +171,7 @@ impl<W: Product> Tile<'_, W> {
         partial: &mut [[f32; PANEL]],
         widened: &mut Widened,
     ) {
-        let (inputs, first) = (self.inputs, part.first);
+        let (width, first) = (self.width, part.first);
         let widened = widened.0.as_mut_ptr().cast::<f32>();
         let partial: &mut [[f32; PANEL]; MR] =
             partial.try_into().expect("a row of sums for each row");
@@ -192,11 +188,11 @@ impl<W: Product> Tile<'_, W> {
             }
         }
         // SAFETY: rows `first..first + MR` are rows of this task, and the panel exists; it holds
-        // `inputs * 32` weights. The part is at most a chunk where a source of weights is one, and
+        // `width * 32` weights. The part is at most a chunk where a source of weights is one, and
         // the block that keeps a chunk comes before those that read it.
         unsafe {
-            let x = self.x.as_ptr().add(first * inputs);
-            let w = self.weights.as_ptr().add(part.panel * PANEL * inputs);
+            let x = self.x.as_ptr().add(first * width);
+            let w = self.weights.as_ptr().add(part.panel * PANEL * width);
             let bytes = PANEL * size_of::<W::Word>();
             // Each turn prefetches its share of the next chunk. A single block, which reads
             // everything once, prefetches weights that come a little later: between two loads are
@@ -230,7 +226,7 @@ impl<W: Product> Tile<'_, W> {
                         [W::load(s, w, 0, step), W::load(s, w, 1, step)]
                     };
                     for (r, sum) in sum.iter_mut().enumerate() {
-                        let x = W::splat(s, x.add(r * inputs + k), step);
+                        let x = W::splat(s, x.add(r * width + k), step);
                         for (sum, weight) in sum.iter_mut().zip(weights) {
                             *sum = W::multiply(s, x, weight, *sum);
                         }
@@ -242,7 +238,7 @@ impl<W: Product> Tile<'_, W> {
                 }
             }
         }
-        if part.to == inputs {
+        if part.to == width {
             // SAFETY: rows and panels of this task; tasks have different rows or different panels.
             unsafe { self.out.finish(s, sum, first, part.panel * PANEL) };
         } else {
@@ -307,22 +303,22 @@ impl<W: Product> Tile<'_, W> {
         first: usize,
         panel: usize,
     ) {
-        let inputs = self.inputs;
+        let width = self.width;
         let mut sum = [[s.splat(0.0); NV]; MR];
         // SAFETY: rows `first..first + MR` are rows of this task, and the vectors are in panels of
-        // this task, which exist; a panel holds `inputs * 32` weights.
+        // this task, which exist; a panel holds `width * 32` weights.
         unsafe {
-            let x = self.x.as_ptr().add(first * inputs);
-            let w = self.weights.as_ptr().add(panel * PANEL * inputs);
+            let x = self.x.as_ptr().add(first * width);
+            let w = self.weights.as_ptr().add(panel * PANEL * width);
             let bytes = PANEL * size_of::<W::Word>();
-            for k in 0..inputs {
+            for k in 0..width {
                 // With several panels, the hardware prefetcher does not look far enough ahead. After
                 // the last inputs of these panels come the first of the next panels.
                 if S::WIDE {
                     let k = k + AHEAD / bytes;
-                    let next = if k < inputs { 0 } else { NV / 2 - 1 };
+                    let next = if k < width { 0 } else { NV / 2 - 1 };
                     for panel in 0..NV / 2 {
-                        let at = ((next + panel) * inputs + k) * bytes;
+                        let at = ((next + panel) * width + k) * bytes;
                         let ahead = w.cast::<u8>().wrapping_add(at);
                         for line in (0..bytes).step_by(LINE) {
                             prefetch(ahead.wrapping_add(line));
@@ -332,10 +328,10 @@ impl<W: Product> Tile<'_, W> {
                 for step in 0..W::STEPS {
                     let weights: [S::V; NV] = std::array::from_fn(|v| {
                         let (panel, half) = ((HALF + v) / 2, (HALF + v) % 2);
-                        W::load(s, w.add((panel * inputs + k) * PANEL), half, step)
+                        W::load(s, w.add((panel * width + k) * PANEL), half, step)
                     });
                     for (r, sum) in sum.iter_mut().enumerate() {
-                        let x = W::splat(s, x.add(r * inputs + k), step);
+                        let x = W::splat(s, x.add(r * width + k), step);
                         for (sum, weight) in sum.iter_mut().zip(weights) {
                             *sum = W::multiply(s, x, weight, *sum);
                         }

@@ -105,9 +105,10 @@ pub(crate) unsafe fn release() {
 /// tiles, 0 to 7.
 ///
 /// # Safety
-/// All operations need the permission to use the tiles, and all but the first need configured tiles.
+/// All operations need the permission to use the tiles, and all but `configure` and `release` need
+/// configured tiles.
 #[cfg(any(test, all(target_arch = "x86_64", target_os = "linux")))]
-pub(crate) trait Unit {
+pub(crate) trait TileRegisters {
     /// See [`configure`].
     unsafe fn configure(&mut self, shapes: Shapes);
     /// See [`release`].
@@ -133,7 +134,7 @@ pub(crate) struct Amx;
 
 // SAFETY of every block below: the callers' promises.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-impl Unit for Amx {
+impl TileRegisters for Amx {
     unsafe fn configure(&mut self, shapes: Shapes) {
         // SAFETY: see above the impl.
         unsafe { configure(shapes) };
@@ -169,6 +170,96 @@ impl Unit for Amx {
         unsafe {
             std::arch::asm!("tdpbf16ps tmm{}, tmm{}, tmm{}", const C, const A, const B,
                 options(nostack));
+        }
+    }
+}
+
+/// A model of AMX's tile registers, after Intel's description of the instructions. Bytes beyond a
+/// tile's shape are poison.
+#[cfg(test)]
+pub(crate) struct Model {
+    shapes: Shapes,
+    tiles: [[[u8; 64]; 16]; 8],
+}
+
+#[cfg(test)]
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            shapes: [(0, 0); 8],
+            tiles: [[[0xff; 64]; 16]; 8],
+        }
+    }
+}
+
+#[cfg(test)]
+impl Model {
+    fn floats(&self, tile: usize, row: usize) -> [f32; 16] {
+        let words = self.tiles[tile][row].as_chunks::<4>().0;
+        std::array::from_fn(|i| f32::from_le_bytes(words[i]))
+    }
+
+    /// The bfloat16 at an index of a row.
+    fn half(&self, tile: usize, row: usize, i: usize) -> f32 {
+        let bytes = &self.tiles[tile][row][2 * i..][..2];
+        f32::from_bits(u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) << 16)
+    }
+}
+
+#[cfg(test)]
+impl TileRegisters for Model {
+    unsafe fn configure(&mut self, shapes: Shapes) {
+        self.shapes = shapes;
+        self.tiles = [[[0xff; 64]; 16]; 8];
+    }
+    unsafe fn release(&mut self) {
+        self.shapes = [(0, 0); 8];
+    }
+    unsafe fn zero<const T: usize>(&mut self) {
+        self.tiles[T] = [[0; 64]; 16];
+    }
+    unsafe fn load<const T: usize>(&mut self, from: *const u8, stride: usize) {
+        let (rows, bytes) = self.shapes[T];
+        for row in 0..rows {
+            // SAFETY: the caller's promise.
+            let line = unsafe { std::slice::from_raw_parts(from.add(row * stride), bytes) };
+            self.tiles[T][row][..bytes].copy_from_slice(line);
+        }
+    }
+    unsafe fn store<const T: usize>(&mut self, to: *mut f32, stride: usize) {
+        let (rows, bytes) = self.shapes[T];
+        for row in 0..rows {
+            // SAFETY: the caller's promise.
+            let line =
+                unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>().add(row * stride), bytes) };
+            line.copy_from_slice(&self.tiles[T][row][..bytes]);
+        }
+    }
+    unsafe fn multiply<const C: usize, const A: usize, const B: usize>(&mut self) {
+        let ((rows, bytes), pairs) = (self.shapes[C], self.shapes[A].1 / 4);
+        assert_eq!((self.shapes[A].0, self.shapes[B].0), (rows, pairs));
+        assert_eq!(self.shapes[B].1, bytes);
+        for row in 0..rows {
+            let mut sums = self.floats(C, row);
+            for (column, sum) in sums.iter_mut().enumerate().take(bytes / 4) {
+                let mut halves = [0.0_f32; 2];
+                for pair in 0..pairs {
+                    for (odd, half) in halves.iter_mut().enumerate() {
+                        let a = self.half(A, row, 2 * pair + odd);
+                        let b = self.half(B, pair, 2 * column + odd);
+                        *half = a.mul_add(b, *half);
+                    }
+                }
+                *sum += halves[0] + halves[1];
+            }
+            for (bytes, sum) in self.tiles[C][row]
+                .as_chunks_mut::<4>()
+                .0
+                .iter_mut()
+                .zip(sums)
+            {
+                *bytes = sum.to_le_bytes();
+            }
         }
     }
 }

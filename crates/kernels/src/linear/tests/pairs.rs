@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::linear::pair_amx::ByTiles;
-use crate::simd::tiles::{Shapes, Unit};
+use crate::simd::tiles::Model;
 
 const PAIRS: [WeightFormat; 2] = [WeightFormat::Bf16Pairs, WeightFormat::Bf16Tiles];
 
@@ -135,6 +135,26 @@ fn a_wider_layer_before_changes_nothing() {
 }
 
 #[test]
+fn inputs_that_are_no_numbers_stay_in_their_row() {
+    let (inputs, outputs) = (64, 20);
+    for (format, cpu) in PAIRS
+        .into_iter()
+        .flat_map(|f| pair_cpus().into_iter().map(move |c| (f, c)))
+    {
+        let layer = PackedLinear::from_rows(&noise(inputs * outputs, 3), inputs, outputs, format);
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut x = noise(4 * inputs, 4);
+            let whole = int8::forward(&layer, cpu, &x, 4);
+            x[inputs + 40] = bad;
+            let y = int8::forward(&layer, cpu, &x, 4);
+            assert!(y[outputs..2 * outputs].iter().all(|y| !y.is_finite()));
+            assert_same_bits(&y[..outputs], &whole[..outputs]);
+            assert_same_bits(&y[2 * outputs..], &whole[2 * outputs..]);
+        }
+    }
+}
+
+#[test]
 fn tiny_numbers_are_the_same_on_every_tier() {
     let (inputs, outputs, rows) = (66, 34, 3);
     let scales = [1e-38_f32, 1e-30, 1e-16, 1e-15, 1e-8, 1.0];
@@ -156,83 +176,6 @@ fn tiny_numbers_are_the_same_on_every_tier() {
         let mut row = vec![0.0; inputs];
         layer.weight_row(33, &mut row);
         assert!(row.iter().all(|x| *x == 0.0 || x.abs() > 8e-16), "{row:?}");
-    }
-}
-
-/// A model of AMX's tile registers, after Intel's description of the instructions. Bytes beyond a
-/// tile's shape are poison.
-struct Model {
-    shapes: Shapes,
-    tiles: [[[u8; 64]; 16]; 8],
-}
-
-impl Model {
-    fn floats(&self, tile: usize, row: usize) -> [f32; 16] {
-        let words = self.tiles[tile][row].as_chunks::<4>().0;
-        std::array::from_fn(|i| f32::from_le_bytes(words[i]))
-    }
-
-    /// The bfloat16 at an index of a row.
-    fn half(&self, tile: usize, row: usize, i: usize) -> f32 {
-        let bytes = &self.tiles[tile][row][2 * i..][..2];
-        f32::from_bits(u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) << 16)
-    }
-}
-
-impl Unit for Model {
-    unsafe fn configure(&mut self, shapes: Shapes) {
-        self.shapes = shapes;
-        self.tiles = [[[0xff; 64]; 16]; 8];
-    }
-    unsafe fn release(&mut self) {
-        self.shapes = [(0, 0); 8];
-    }
-    unsafe fn zero<const T: usize>(&mut self) {
-        self.tiles[T] = [[0; 64]; 16];
-    }
-    unsafe fn load<const T: usize>(&mut self, from: *const u8, stride: usize) {
-        let (rows, bytes) = self.shapes[T];
-        for row in 0..rows {
-            // SAFETY: the caller's promise.
-            let line = unsafe { std::slice::from_raw_parts(from.add(row * stride), bytes) };
-            self.tiles[T][row][..bytes].copy_from_slice(line);
-        }
-    }
-    unsafe fn store<const T: usize>(&mut self, to: *mut f32, stride: usize) {
-        let (rows, bytes) = self.shapes[T];
-        for row in 0..rows {
-            // SAFETY: the caller's promise.
-            let line =
-                unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>().add(row * stride), bytes) };
-            line.copy_from_slice(&self.tiles[T][row][..bytes]);
-        }
-    }
-    unsafe fn multiply<const C: usize, const A: usize, const B: usize>(&mut self) {
-        let ((rows, bytes), pairs) = (self.shapes[C], self.shapes[A].1 / 4);
-        assert_eq!((self.shapes[A].0, self.shapes[B].0), (rows, pairs));
-        assert_eq!(self.shapes[B].1, bytes);
-        for row in 0..rows {
-            let mut sums = self.floats(C, row);
-            for (column, sum) in sums.iter_mut().enumerate().take(bytes / 4) {
-                let mut halves = [0.0_f32; 2];
-                for pair in 0..pairs {
-                    for (odd, half) in halves.iter_mut().enumerate() {
-                        let a = self.half(A, row, 2 * pair + odd);
-                        let b = self.half(B, pair, 2 * column + odd);
-                        *half = a.mul_add(b, *half);
-                    }
-                }
-                *sum += halves[0] + halves[1];
-            }
-            for (bytes, sum) in self.tiles[C][row]
-                .as_chunks_mut::<4>()
-                .0
-                .iter_mut()
-                .zip(sums)
-            {
-                *bytes = sum.to_le_bytes();
-            }
-        }
     }
 }
 
@@ -264,18 +207,15 @@ fn tiles_multiply_the_right_rows_and_panels() {
                 [0..whole / 2, whole / 2..whole].map(|panels| (rows.clone(), panels))
             }) {
                 let tile = Tile {
-                    inputs: width,
+                    width,
                     weights: words,
                     x: &pairs,
                     out,
                     rows,
                     panels,
                 };
-                let unit = Model {
-                    shapes: [(0, 0); 8],
-                    tiles: [[[0; 64]; 16]; 8],
-                };
-                Cpu::serial().isa.run(ByTiles { tile, unit });
+                let registers = Model::default();
+                Cpu::serial().isa.run(ByTiles { tile, registers });
             }
             for cpu in pair_cpus() {
                 assert_same_bits(&int8::forward(&layer, cpu, &x, rows), &y);
