@@ -157,13 +157,13 @@ pub struct Spent {
     /// Floating-point operations of the scorer; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub score_flops: u64,
-    /// Tokens of a whole run that were not read because another problem had begun with the same tokens.
+    /// Tokens of a whole run that were not read because a cache held them for another chain or from an earlier prompt.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prefix_tokens: u64,
     /// Floating-point operations that the models ran in a whole run; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub executed_flops: u64,
-    /// The fewest that would do for the problems of a whole run, each solved by itself; 0 if unknown.
+    /// The fewest operations that give the same chains and scores, each problem solved by itself; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub least_flops: u64,
     /// The different chains that continued.
@@ -212,8 +212,8 @@ impl Spent {
     pub fn of_run(ledger: &Ledger, seconds: f64) -> Self {
         Self {
             prefix_tokens: ledger.prefix_tokens,
-            executed_flops: ledger.executed.sum(),
-            least_flops: ledger.least.sum(),
+            executed_flops: ledger.known(ledger.executed).unwrap_or(0),
+            least_flops: ledger.known(ledger.least).unwrap_or(0),
             ..Self::new(ledger, seconds)
         }
     }

@@ -38,17 +38,19 @@ pub struct Ledger {
     /// The floating-point operations by model.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flops: Flops,
-    /// Tokens of both models that were not read, because another chain or problem had begun with the
-    /// same tokens: a system prompt, for example. Only in a total.
+    /// Tokens of both models that were not read, because the cache held them for another chain, of
+    /// this problem or of another, or from an earlier prompt: a system prompt, for example. Only in
+    /// a total.
     #[serde(default, skip_serializing_if = "is_default")]
     pub prefix_tokens: u64,
     /// The operations that the models really ran. Passes and calls are shared like their seconds, so
-    /// a problem's part depends on the others in flight; the total does not.
+    /// a problem's part depends on the others in flight; so does the total where caches were
+    /// dropped for lack of memory, or prefixes shared.
     #[serde(default, skip_serializing_if = "is_default")]
     pub executed: Flops,
     /// The fewest operations that give the same chains and scores, if each problem is solved by
-    /// itself: its prompt, every token of a step that closed and every scored token is read once,
-    /// and the last token of a chain not by the generator.
+    /// itself: its prompt, every token of a step that closed or paused and every scored token is
+    /// read once, and the last token of a chain not by the generator.
     #[serde(default, skip_serializing_if = "is_default")]
     pub least: Flops,
     /// The different chains that continued.
@@ -66,17 +68,21 @@ impl Ledger {
     /// Returns the floating-point operations of both models; `None` if those of a model that read
     /// or sampled tokens are unknown.
     pub fn total_flops(&self) -> Option<u64> {
-        let sampled = self.prompt_tokens + self.generated_tokens;
-        self.flops.total(sampled, self.scored_tokens)
+        self.known(self.flops)
     }
 
-    /// Returns the operations that the models ran, as a multiple of the fewest that would do; `None`
-    /// if those of a model are unknown. Dropped steps and caches that had to be filled again make
+    /// Returns the sum of some of this ledger's operations, or `None` like
+    /// [`total_flops`](Self::total_flops).
+    pub fn known(&self, flops: Flops) -> Option<u64> {
+        let sampled = self.prompt_tokens + self.generated_tokens;
+        flops.total(sampled, self.scored_tokens)
+    }
+
+    /// Returns the operations that the models ran, as a multiple of [`least`](Self::least); `None` if
+    /// those of a model are unknown. Dropped steps and caches that had to be filled again make
     /// it larger than 1, prefixes that problems share make it smaller.
     pub fn excess(&self) -> Option<f64> {
-        let (sampled, scored) = (self.generated_tokens, self.scored_tokens);
-        let executed = self.executed.total(sampled, scored)?;
-        let least = self.least.total(sampled, scored)?;
+        let (executed, least) = (self.known(self.executed)?, self.known(self.least)?);
         (least > 0).then(|| executed as f64 / least as f64)
     }
 }
@@ -117,8 +123,8 @@ impl Flops {
 pub struct Executed {
     /// The floating-point operations; 0 if they are unknown.
     pub flops: u64,
-    /// The tokens that were not read, because another chain or problem had begun with the same
-    /// tokens and its cache had them.
+    /// The tokens that were not read, because the cache held them for another chain or from an
+    /// earlier prompt.
     pub prefix_tokens: u64,
 }
 

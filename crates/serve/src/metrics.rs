@@ -155,12 +155,12 @@ impl Metrics {
             ),
             (
                 "beamgen_executed_flops_total",
-                "floating-point operations that both models ran",
+                "floating-point operations that the models ran, as far as known",
                 ledger.executed.sum(),
             ),
             (
                 "beamgen_least_flops_total",
-                "the fewest that would do for each request alone",
+                "the fewest floating-point operations for each request alone, as far as known",
                 ledger.least.sum(),
             ),
             (

@@ -101,7 +101,7 @@ class BenchRow:
     executed_flops: int
     """The operations that the models ran, shared among the problems of a pass by rows."""
     least_flops: int
-    """The fewest operations that would do for the problem alone."""
+    """The fewest operations that give the same chains and scores for the problem alone."""
     rounds: int
     """The number of steps after which a chain continued."""
     continued_chains: int

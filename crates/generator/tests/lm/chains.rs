@@ -99,6 +99,26 @@ fn nothing_is_read_twice() {
     }
 }
 
+/// The beginnings of steps are needed to reject them; speculative steps after pruned chains are not.
+#[test]
+fn only_dropped_work_exceeds_the_least() {
+    let speculative = SearchConfig {
+        speculate: true,
+        ..beam(8, 4, 3)
+    };
+    let rejecting = SearchConfig {
+        early_rejection: 4,
+        ..beam(8, 4, 3)
+    };
+    for (config, exceeds) in [(rejecting, false), (speculative, true)] {
+        let mut generator = generator(4000, settings());
+        let (_, summary) = solve(&mut generator, &config, problems(7));
+        let (ran, least) = (summary.ledger.executed, summary.ledger.least);
+        assert!(ran.generate >= least.generate, "{config:?}");
+        assert_eq!(ran.generate > least.generate, exceeds, "{config:?}");
+    }
+}
+
 #[test]
 fn steps_end_at_boundaries_and_their_texts_are_their_tokens() {
     let mut generator = generator(4000, settings());

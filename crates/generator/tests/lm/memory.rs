@@ -61,14 +61,19 @@ fn memory_for_one_chain_is_enough_for_all() {
         let (mut again, mut marked) = (0, 0);
         for pages in (10..60).step_by(5) {
             let mut generator = generator(pages, settings());
-            let (tight, _) = solve(&mut generator, &config, problems(6));
+            let (tight, summary) = solve(&mut generator, &config, problems(6));
             assert!(generator.engine().is_empty());
             for (a, b) in roomy.iter().zip(&tight) {
                 assert!(b.lost_to_memory > 0 || a.tree == b.tree, "{pages} pages");
                 marked += usize::from(b.lost_to_memory > 0);
             }
             let read_again = generator.tokens_read() > all.tokens_read();
-            again += usize::from(read_again && tight.iter().all(|r| r.lost_to_memory == 0));
+            if tight.iter().all(|r| r.lost_to_memory == 0) {
+                again += usize::from(read_again);
+                let (ran, least) = (summary.ledger.executed, summary.ledger.least);
+                assert!(ran.generate >= least.generate);
+                assert_eq!(ran.generate > least.generate, read_again, "{pages} pages");
+            }
         }
         assert!(again > 0 && marked > 0, "{again} {marked}");
     }

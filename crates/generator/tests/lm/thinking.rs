@@ -392,7 +392,7 @@ fn a_deadline_leaves_time_for_the_answer() {
 }
 
 /// A generator whose thoughts end at their budget and never before.
-fn long_thoughts(budget: usize, pages: usize) -> LmGenerator {
+fn long_thoughts(budget: usize, pages: usize, steps: ThoughtSteps) -> LmGenerator {
     let mut config = crate::runs::settings();
     config.thinking = ThinkingConfig {
         open: Some("?".into()),
@@ -400,6 +400,8 @@ fn long_thoughts(budget: usize, pages: usize) -> LmGenerator {
         budget: Some(budget),
         message: "..".into(),
         answer_reserve: 60,
+        steps,
+        score: ScoredText::Both,
         ..ThinkingConfig::default()
     };
     config.logit_bias.insert(tiny::END, -100.0);
@@ -407,11 +409,32 @@ fn long_thoughts(budget: usize, pages: usize) -> LmGenerator {
     LmGenerator::new(engine, tiny::tokenizer(), config).unwrap()
 }
 
+/// The tokens that close a thought are read, but not sampled. They may end a step, and be followed by
+/// others of the same step.
+#[test]
+fn tokens_that_close_a_thought_are_read_once() {
+    for (steps, search) in [
+        (ThoughtSteps::None, best_of(3, 2)),
+        (ThoughtSteps::None, beam(4, 2, 3)),
+        (ThoughtSteps::Tokens(7), beam(4, 2, 3)),
+    ] {
+        let mut generator = long_thoughts(40, 4000, steps);
+        let (results, summary) = solve(&mut generator, &search, problems(4));
+        let forced = |result: &ProblemResult| {
+            let mut nodes = result.tree.nodes();
+            nodes.any(|(_, node)| node.sampled_tokens() < node.tokens.len())
+        };
+        assert!(results.iter().all(forced));
+        let ledger = summary.ledger;
+        assert_eq!(ledger.executed.generate, ledger.least.generate, "{steps:?}");
+    }
+}
+
 /// Two chains whose thoughts fill memory one and a half times.
 #[test]
 fn long_thoughts_wait_for_memory_and_stay_the_same() {
     let texts = |budget: usize, pages: usize, n: usize, search: &SearchConfig| {
-        let mut generator = long_thoughts(budget, pages);
+        let mut generator = long_thoughts(budget, pages, ThoughtSteps::None);
         let (results, _) = solve(&mut generator, search, problems(n));
         let chains = results.iter().map(|result| {
             assert_eq!((result.error.as_deref(), result.lost_to_memory), (None, 0));
@@ -483,7 +506,11 @@ fn a_thought_that_no_memory_can_hold_ends_its_chain() {
     let mut given = problems(1);
     given.extend([Problem::from("1=")]);
     // 20 pages of 4 tokens; the second problem opens no thought.
-    let (results, _) = solve(&mut long_thoughts(900, 20), &best_of(2, 2), given);
+    let (results, _) = solve(
+        &mut long_thoughts(900, 20, ThoughtSteps::None),
+        &best_of(2, 2),
+        given,
+    );
     let ends = |at: usize| {
         let chains = results[at].finished.iter();
         chains.filter(|chain| chain.finish == Finish::NoMemory)
@@ -511,7 +538,11 @@ fn every_strategy_searches_over_thoughts() {
             ..beam(4, 2, in_flight)
         };
         let chains = |pages: usize, search: &SearchConfig, given: Vec<Problem>| {
-            let (results, _) = solve(&mut long_thoughts(300, pages), search, given);
+            let (results, _) = solve(
+                &mut long_thoughts(300, pages, ThoughtSteps::None),
+                search,
+                given,
+            );
             let chains = results.iter().flat_map(|result| {
                 assert_eq!(result.error, None, "{strategy}");
                 let spent = result.ledger.generated_tokens;

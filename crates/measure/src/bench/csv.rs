@@ -50,9 +50,11 @@ const COLUMNS: [Column<Row>; 34] = [
     }),
     ("score_flops", |row| row.ledger.flops.score.to_string()),
     ("executed_flops", |row| {
-        row.ledger.executed.sum().to_string()
+        or_0(row.ledger.known(row.ledger.executed))
     }),
-    ("least_flops", |row| row.ledger.least.sum().to_string()),
+    ("least_flops", |row| {
+        or_0(row.ledger.known(row.ledger.least))
+    }),
     ("rounds", |row| row.ledger.width.rounds.to_string()),
     ("continued_chains", |row| {
         row.ledger.width.chains.to_string()
@@ -100,6 +102,11 @@ fn shown(text: String) -> String {
     } else {
         cell
     }
+}
+
+/// Returns a total of operations, or 0 if those of a model are unknown.
+fn or_0(operations: Option<u64>) -> String {
+    operations.unwrap_or(0).to_string()
 }
 
 fn failed(path: &Path) -> impl Fn(csv::Error) -> Error {

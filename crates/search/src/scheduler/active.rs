@@ -120,7 +120,7 @@ pub(super) struct Bill {
     pub reused: u64,
     /// Operations of the generator that the run's ledger does not contain yet.
     pub flops: u64,
-    /// The fewest operations of the generator, as far as the run's ledger does not contain them yet.
+    /// The generator's part of [`Ledger::least`] that the run's ledger does not contain yet.
     pub least: u64,
     pub prompt_tokens: usize,
     pub prompt_read: bool,

@@ -5,7 +5,35 @@ use super::contents::ContentId;
 use super::{Context, Models};
 use crate::generator::StepOutput;
 use crate::ledger::Ledger;
+use crate::thinking::Thought;
 use crate::tree::{ChainTree, NodeId, State};
+
+/// Tokens of a step that were not charged yet.
+#[derive(Clone, Copy)]
+struct New {
+    tokens: usize,
+    /// Those that were sampled. The others close a thought at its limit.
+    sampled: usize,
+}
+
+impl New {
+    fn sampled(tokens: usize) -> Self {
+        Self {
+            tokens,
+            sampled: tokens,
+        }
+    }
+}
+
+/// Returns the number of tokens at the end of a step that need not be read for it: the last sampled
+/// one, and those that close a thought after it.
+fn unread(tokens: usize, thought: Option<Thought>) -> usize {
+    let closing = match thought {
+        Some(thought) if thought.tokens == tokens => thought.forced,
+        _ => 0,
+    };
+    tokens.min(1 + closing)
+}
 
 impl ActiveProblem {
     /// Releases the idle chain of a node and the speculative step after it.
@@ -23,9 +51,10 @@ impl ActiveProblem {
             // The generator reports the whole unfinished step. Tokens before a pause are already in
             // the tree, where they were charged.
             let sampled = cx.models.generator.release(chain);
-            let billed = self.tree.node(node).sampled_tokens();
-            let above = self.tree.node(node).parent.unwrap_or(ChainTree::ROOT);
-            self.charge_after(above, billed, sampled.saturating_sub(billed), cx);
+            let known = self.tree.node(node);
+            let above = known.parent.unwrap_or(ChainTree::ROOT);
+            let new = New::sampled(sampled.saturating_sub(known.sampled_tokens()));
+            self.charge_after(above, known.tokens.len(), new, cx);
             self.steps.dropped.push(chain);
         }
     }
@@ -37,10 +66,10 @@ impl ActiveProblem {
         };
         let unfinished = cx.models.generator.release(step.chain);
         if let Some(step) = &step.step {
-            self.charge_after(node, 0, step.sampled(), cx);
+            self.charge_after(node, 0, New::sampled(step.sampled()), cx);
         } else {
             self.steps.ahead -= 1;
-            self.charge_after(node, 0, unfinished, cx);
+            self.charge_after(node, 0, New::sampled(unfinished), cx);
             self.steps.dropped.push(step.chain);
         }
     }
@@ -51,18 +80,16 @@ impl ActiveProblem {
     pub(super) fn charge_step(&mut self, node: NodeId, step: &StepOutput, cx: &Context<'_, '_>) {
         let known = self.tree.node(node);
         let above = known.parent.unwrap_or(ChainTree::ROOT);
-        let (billed, charged) = (known.sampled_tokens(), known.thought.unwrap_or_default());
-        let tokens = step.sampled().saturating_sub(billed);
-        self.charge_after(above, billed, tokens, cx);
-        self.need_step(above, billed, tokens, cx);
+        let (billed, charged) = (known.tokens.len(), known.thought.unwrap_or_default());
+        let new = New {
+            tokens: step.tokens.len().saturating_sub(billed),
+            sampled: step.sampled().saturating_sub(known.sampled_tokens()),
+        };
+        self.charge_after(above, billed, new, cx);
+        self.need_step(node, step, new, cx);
         if let Some(thought) = step.thought {
             let forced = thought.forced - charged.forced;
             let sampled = thought.sampled() - charged.sampled();
-            let before = self.bill.prompt_tokens + self.tree.token_count(above);
-            let end = before + thought.tokens;
-            let flops = cx.models.generator.flops(end, forced, 0);
-            self.charge_flops(flops);
-            self.need(flops);
             self.bill.ledger.prompt_tokens += forced as u64;
             self.bill.forced += forced as u64;
             self.bill.ledger.thought_tokens += sampled as u64;
@@ -70,34 +97,49 @@ impl ActiveProblem {
         }
     }
 
-    /// Charges the tokens of a step that follows the step `above`.
-    pub(super) fn charge_after(
-        &mut self,
-        above: NodeId,
-        billed: usize,
-        tokens: usize,
-        cx: &Context<'_, '_>,
-    ) {
-        self.bill.ledger.generated_tokens += tokens as u64;
-        self.bill.generated += tokens as u64;
+    /// Charges new tokens of a step that follows the step `above`, after `billed` ones.
+    fn charge_after(&mut self, above: NodeId, billed: usize, new: New, cx: &Context<'_, '_>) {
+        self.bill.ledger.generated_tokens += new.sampled as u64;
+        self.bill.generated += new.sampled as u64;
         let before = self.bill.prompt_tokens + self.tree.token_count(above) + billed;
-        self.charge_flops(cx.models.generator.flops(before, tokens, tokens));
+        self.charge_flops(cx.models.generator.flops(before, new.tokens, new.sampled));
     }
 
-    /// Counts the operations without which a step would not exist. The last token is not read for the
-    /// step itself, but for the first of its children.
-    fn need_step(&mut self, above: NodeId, billed: usize, tokens: usize, cx: &Context<'_, '_>) {
-        let before = self.bill.prompt_tokens + self.tree.token_count(above);
-        // The last token before a pause is read when the step resumes.
-        let (from, read) = match billed {
-            0 => (before, tokens.saturating_sub(1)),
-            billed => (before + billed - 1, tokens),
+    /// Counts the operations without which the new tokens of a step would not exist. The last sampled
+    /// token and those that close a thought after it are not read for the step itself, but for the
+    /// first of its children that samples.
+    fn need_step(&mut self, node: NodeId, step: &StepOutput, new: New, cx: &Context<'_, '_>) {
+        let known = self.tree.node(node);
+        let mut above = known.parent.unwrap_or(ChainTree::ROOT);
+        let mut end = self.bill.prompt_tokens + self.tree.token_count(above);
+        let was = known.tokens.len() - unread(known.tokens.len(), known.thought);
+        let is = step.tokens.len() - unread(step.tokens.len(), step.thought);
+        // The token before the first one is counted below.
+        let logits = match known.tokens.len() {
+            0 => new.sampled.saturating_sub(1),
+            _ => new.sampled,
         };
-        self.need(cx.models.generator.flops(from, read, read));
+        let read = is.saturating_sub(was);
+        self.need(cx.models.generator.flops(end + was, read, logits));
+        if step.sampled() == 0 {
+            return;
+        }
         // The prompt's last row is counted with the prompt.
-        let is_start = above == self.policy.start.node;
-        if !is_start && !std::mem::replace(&mut self.resources[above].continued, true) {
-            self.need(cx.models.generator.flops(before.saturating_sub(1), 1, 1));
+        let mut logits = 1;
+        while above != self.policy.start.node
+            && !std::mem::replace(&mut self.resources[above].continued, true)
+        {
+            let parent = self.tree.node(above);
+            let rest = unread(parent.tokens.len(), parent.thought);
+            let (sampled, next) = (parent.sampled_tokens(), parent.parent);
+            end = end.saturating_sub(rest);
+            self.need(cx.models.generator.flops(end, rest, logits));
+            if sampled > 0 {
+                break;
+            }
+            // Only the last row before a sampled token gives logits.
+            logits = if rest > 0 { 0 } else { logits };
+            above = next.unwrap_or(ChainTree::ROOT);
         }
     }
 
