@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 use beamgen_kernels::{
-    AttentionRow, AttentionShape, KvPages, MachineRates, PackedLinear, WeightFormat,
+    AttentionRow, AttentionShape, KvFormat, KvPages, MachineRates, PackedLinear, WeightFormat,
 };
 use strum::{EnumCount, IntoStaticStr, VariantArray};
 
@@ -90,6 +90,14 @@ impl Work {
     fn of_activations(values: usize) -> Self {
         Self {
             bytes: (4 * values) as f64,
+            ..Self::default()
+        }
+    }
+
+    /// Values are read as float32 and written in the format of the cache.
+    pub(crate) fn of_store(values: usize, format: KvFormat) -> Self {
+        Self {
+            bytes: (values * (4 + format.number_bytes())) as f64,
             ..Self::default()
         }
     }
@@ -216,5 +224,68 @@ impl Clock {
     /// Runs an operation without weights, which reads and writes `values` float32 in total.
     pub(crate) fn activations(&mut self, operation: Operation, values: usize, run: impl FnOnce()) {
         self.measure(operation, || Work::of_activations(values), run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use beamgen_kernels::KvShape;
+
+    use super::*;
+
+    #[test]
+    fn the_slower_of_memory_and_arithmetic_is_the_least_time() {
+        let rates = MachineRates {
+            read: 10.0,
+            copy: 1.0,
+            floats: 100.0,
+            pairs: 200.0,
+            bytes: 1.0,
+            blocks: 400.0,
+        };
+        let mut work = Work {
+            bytes: 20e9,
+            floats: 100e9,
+            pairs: 50e9,
+            blocks: 100e9,
+        };
+        // One second of float32, a quarter of pairs and a quarter of blocks, and two of memory.
+        assert_eq!(work.least_seconds(&rates), 2.0);
+        work.bytes = 1e9;
+        assert_eq!(work.least_seconds(&rates), 1.5);
+    }
+
+    #[test]
+    fn attention_reads_a_shared_page_once() {
+        let shape = KvShape {
+            layers: 3,
+            kv_heads: 2,
+            head_dim: 8,
+            page_size: 4,
+        };
+        let mut pages = KvPages::stored_as(shape, KvFormat::F32);
+        pages.grow_to(9);
+        let all = AttentionShape {
+            heads: 6,
+            stride: 80,
+            scale: 1.0,
+            window: None,
+        };
+        // Two sequences share page 5; the last pages hold 2 and 3 positions.
+        let tables = [5, 1, 5, 8];
+        let rows = [(0, 6), (2, 7)].map(|(table, len)| AttentionRow { table, len });
+        let work = Work::of_attention(&pages, all, &tables, &rows);
+        // Keys and values of two heads in float32.
+        let position = (2 * 2 * 8 * 4) as f64;
+        assert_eq!(work.bytes, f64::from(4 + 2 + 3) * position);
+        assert_eq!(work.floats, f64::from(4 * (6 + 7) * 6 * 8));
+        // A window of two positions leaves out page 5.
+        let window = AttentionShape {
+            window: Some(2),
+            ..all
+        };
+        let work = Work::of_attention(&pages, window, &tables, &rows);
+        assert_eq!(work.bytes, f64::from(2 + 3) * position);
+        assert_eq!(work.floats, f64::from(4 * (2 + 2) * 6 * 8));
     }
 }

@@ -113,10 +113,11 @@ impl Pass<'_> {
             .activations(Operation::Rope, 2 * rows * values, || {
                 rope(cpu, self.rope, qkv, stride, turning, &chunk.positions);
             });
-        self.clock
-            .activations(Operation::Store, 4 * rows * c.kv_width(), || {
-                kv_store(cpu, self.kv, i, qkv, stride, keys, values, &chunk.slots);
-            });
+        let (stored, format) = (2 * rows * c.kv_width(), self.kv.format());
+        let work = || Work::of_store(stored, format);
+        self.clock.measure(Operation::Store, work, || {
+            kv_store(cpu, self.kv, i, qkv, stride, keys, values, &chunk.slots);
+        });
     }
 
     fn attend(&mut self, cpu: Cpu, i: usize, attends: &[AttentionRow], rows: usize) {

@@ -16,9 +16,9 @@ use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::{Sequence, Sequences};
 use crate::{Account, Append, EngineConfig, Error, Model, Output, Rows, SeqId};
 
-/// The most bytes of free pages that stay allocated, so that the next page costs no system call, and
-/// the most of those that keep the prompts of freed sequences. A sixteenth of the budget is a second
-/// limit for each. The memory of all other free pages goes back to the system.
+/// The most bytes of free pages that stay allocated, so that the next page costs no system call. It
+/// also limits the free pages that keep the prompts of freed sequences. A sixteenth of the budget is
+/// a second limit for each. The memory of all other free pages goes back to the system.
 const WARM_BYTES: usize = 64 << 20;
 
 /// The state of the key-value memory.
@@ -365,10 +365,7 @@ impl Engine {
         let width = output.width(self.model.config());
         let mut data = std::mem::take(&mut self.spare);
         data.resize(wanted * width, 0.0);
-        self.compute(items, output, wanted, To::Host(&mut data))?;
-        // Lengths grow only after the pass. If the pass fails, the new keys and values are beyond
-        // the end of every sequence, where nothing reads them.
-        self.lengthen(items);
+        self.read(items, output, wanted, To::Host(&mut data))?;
         Ok(Rows { width, data })
     }
 
@@ -381,8 +378,7 @@ impl Engine {
         output: Output,
     ) -> Result<usize, Error> {
         let wanted = self.begin(items, output)?;
-        self.compute(items, output, wanted, To::Device)?;
-        self.lengthen(items);
+        self.read(items, output, wanted, To::Device)?;
         Ok(wanted)
     }
 
@@ -409,6 +405,23 @@ impl Engine {
         let found = self.found.iter().sum::<usize>() as u64;
         self.computed.reused_tokens += found.saturating_sub(self.computed.tokens - read);
         Ok(wanted)
+    }
+
+    /// Computes the wanted rows and lengthens the sequences. If a device fails, every sequence is as
+    /// before the call.
+    fn read(
+        &mut self,
+        items: &[Append<'_>],
+        output: Output,
+        wanted: usize,
+        to: To<'_>,
+    ) -> Result<(), Error> {
+        let computed = self.compute(items, output, wanted, to);
+        match computed {
+            Ok(()) => self.lengthen(items),
+            Err(_) => self.undo_pages(items),
+        }
+        computed
     }
 
     fn lengthen(&mut self, items: &[Append<'_>]) {
@@ -524,7 +537,7 @@ impl Engine {
                 self.pages.share(tail);
             }
             // Without the pages that were found, every sequence is as before the call.
-            self.undo_finds(items);
+            self.undo_pages(items);
             return Err(Error::OutOfMemory { needed, free });
         }
         self.commit(items)

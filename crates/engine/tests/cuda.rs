@@ -185,6 +185,60 @@ fn a_row_does_not_depend_on_the_others() {
     }
 }
 
+/// Two texts with the same first pages, in one call or in two, with rows on the host or on the device.
+#[test]
+fn shared_prefixes_are_read_once_and_change_no_bit() {
+    let Some(compute) = device() else { return };
+    let config = even_config();
+    let model = model(&compute, &config, WeightType::Bf16);
+    let text = |seed| [tokens(40, 1, &config), tokens(9, seed, &config)].concat();
+    let texts = [text(2), text(3)];
+    let read = |prefix_cache, calls: usize, on_device| {
+        let mut engine = engine(&model, |c| c.prefix_cache = prefix_cache);
+        let (mut rows, mut sampled, mut sampler) = (Vec::new(), Vec::new(), Sampler::new());
+        for texts in texts.chunks(2 / calls) {
+            let items = texts.iter().map(|tokens| Append {
+                seq: engine.create(),
+                tokens,
+                want: Want::Last,
+            });
+            let items: Vec<Append<'_>> = items.collect();
+            if on_device {
+                let logits = engine.logits(&items).unwrap();
+                let key = Key {
+                    seed: 1,
+                    problem: 2,
+                    chain: 3,
+                };
+                let choice = |row| SampleRow {
+                    row,
+                    history: &[],
+                    params: SamplingParams::default(),
+                    edits: RowEdits::default(),
+                    draw: key.at(row as u32),
+                };
+                let mut one = Vec::new();
+                let (count, all) = (items.len(), config.vocab_size);
+                engine
+                    .sample(&logits, all, &mut sampler, count, choice, &mut one)
+                    .unwrap();
+                sampled.extend(one.iter().map(|one| (one.token, one.logprob.to_bits())));
+            } else {
+                let read = engine.forward(&items, Output::Logits).unwrap();
+                rows.extend(read.iter().map(<[f32]>::to_vec));
+            }
+        }
+        let computed = engine.computed();
+        let found = if prefix_cache { 32 } else { 0 };
+        assert_eq!(computed.reused_tokens, found);
+        assert_eq!(computed.tokens, 2 * 49 - found);
+        (rows, sampled)
+    };
+    for (calls, on_device) in [(1, false), (2, false), (1, true), (2, true)] {
+        assert_eq!(read(true, calls, on_device), read(false, calls, on_device));
+    }
+}
+
 /// Prints a hash of a tree's bits, and the note about lost features, for
 /// `graphs_that_fail_change_no_bit`.
 #[test]

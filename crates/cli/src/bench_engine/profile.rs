@@ -78,10 +78,11 @@ impl Profile {
                 share(line.least, line.seconds),
             ]);
         }
-        let rest = self.rest();
-        for (name, seconds, least) in [
-            ("sampling and the rest", rest, 0.0),
-            ("whole pass", self.seconds, self.least()),
+        let least = self.least();
+        let least = [format!("{:.3}", 1e3 * least), share(least, self.seconds)];
+        for (name, seconds, [least, of_roofline]) in [
+            ("sampling and the rest", self.rest(), Default::default()),
+            ("whole pass", self.seconds, least),
         ] {
             table.row(vec![
                 name.to_owned(),
@@ -90,8 +91,8 @@ impl Profile {
                 share(seconds, self.seconds),
                 String::new(),
                 String::new(),
-                format!("{:.3}", 1e3 * least),
-                share(least, seconds),
+                least,
+                of_roofline,
             ]);
         }
         table

@@ -111,8 +111,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the pages that were found from the sequences again.
-    pub(super) fn undo_finds(&mut self, items: &[Append<'_>]) {
+    /// Takes the pages that were found, and new ones, from the sequences again.
+    pub(super) fn undo_pages(&mut self, items: &[Append<'_>]) {
         for item in items {
             self.truncate(item.seq, self.len(item.seq));
         }
