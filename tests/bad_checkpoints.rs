@@ -535,6 +535,10 @@ fn names_and_numbers() {
         &["--compute", "bf16", "--dtype", "f32"],
         &["`compute`", "dtype f32", "use dtype bf16 or auto"],
     );
+    refused(
+        &["--compute", "bf16", "--dtype", "int8"],
+        &["`compute`", "dtype int8", "leave compute out"],
+    );
     for (name, words) in [
         ("nothing", &["nothing", "no such folder", "ORG/NAME"][..]),
         ("./org/none", &["./org/none", "no such folder"]),

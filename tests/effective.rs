@@ -120,11 +120,16 @@ fn a_gguf_that_is_unpacked_is_told_of_int8() {
     let ran = place.run(&[&solve[..], &["--dtype", "int8"]].concat()).ok();
     assert_eq!(hints(&ran.stderr), 0, "{}", ran.stderr);
     // bfloat16 takes half of the memory that the hint is about.
-    let bf16 = [&solve[..], &["--compute", "bf16"]].concat();
-    let ran = place.run(&bf16).ok();
-    assert_eq!(hints(&ran.stderr), 0, "{}", ran.stderr);
-    let words = "generator bf16; arithmetic: bf16-";
-    assert!(ran.stderr.contains(words), "{}", ran.stderr);
+    for (name, order) in [
+        ("bf16", "bf16-"),
+        ("bf16-pairs", "bf16-pairs;"),
+        ("bf16-tiles", "bf16-tiles;"),
+    ] {
+        let ran = place.run(&[&solve[..], &["--compute", name]].concat()).ok();
+        assert_eq!(hints(&ran.stderr), 0, "{}", ran.stderr);
+        let words = format!("generator bf16; arithmetic: {order}");
+        assert!(ran.stderr.contains(&words), "{}", ran.stderr);
+    }
 }
 
 #[test]

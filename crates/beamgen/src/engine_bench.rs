@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Account, Append, Compute, DeviceChoice, Engine, EngineConfig, KvType, Logits, Model,
-    ModelConfig, RowEdits, SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, Weights,
+    Account, Append, Compute, ComputeType, DeviceChoice, Engine, EngineConfig, KvType, Logits,
+    Model, ModelConfig, RowEdits, SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want,
+    Weights,
 };
 use beamgen_search::ConfigError;
 
@@ -28,6 +29,8 @@ pub struct EngineBench {
     notes: Vec<String>,
     /// The type of number in which keys and values are kept.
     pub kv_dtype: KvType,
+    /// The arithmetic of float weights on the device.
+    pub arithmetic: ComputeType,
 }
 
 /// The work to time: `batch` sequences continue one shared prompt, and each pass adds one token to
@@ -129,7 +132,7 @@ impl EngineBench {
             let plan = |compute: &Compute| -> Result<MemoryPlan, Error> {
                 let returned = Returned::Logits;
                 let model = memory("generator", &shape, &weights, config, compute, returned)?;
-                let mut plan = MemoryPlan::new(compute, &config.engine)?;
+                let mut plan = MemoryPlan::new(compute, config)?;
                 plan.models.push(model);
                 plan.fit(positions, 2 * config.engine.page_size)?;
                 Ok(plan)
@@ -160,11 +163,13 @@ impl EngineBench {
                 "positions beyond the model's context of {context} tokens are timed all the same"
             )
         }));
+        let arithmetic = precision.compute.on(&engine.model().compute());
         Ok(Self {
             engine,
             name,
             notes,
             kv_dtype: config.engine.kv_dtype,
+            arithmetic,
         })
     }
 

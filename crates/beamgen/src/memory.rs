@@ -2,9 +2,9 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use beamgen_engine::{Compute, ComputeType, EngineConfig, Precision, WeightType, Weights};
+use beamgen_engine::{Compute, ComputeType, Precision, WeightType, Weights};
 
-use crate::Error;
+use crate::{Config, Error};
 
 /// The divisor of the free memory whose result stays unplanned: for search trees, logits on the
 /// CPU, tokenizers and the file cache.
@@ -24,6 +24,8 @@ pub struct MemoryPlan {
     pub available: Option<u64>,
     /// The device that runs the models: `cpu`, or the name of a CUDA device.
     pub device: String,
+    /// The arithmetic of float weights on that device.
+    pub arithmetic: ComputeType,
     /// Whether reward models may borrow the part of the generator's KV cache that the generator
     /// does not use at the time. True on the CPU; on a CUDA device each cache is separate.
     pub lends: bool,
@@ -60,24 +62,25 @@ impl ModelMemory {
 }
 
 impl MemoryPlan {
-    /// Returns a plan without models. The KV budget is `config.kv_bytes`; 0 means the default on
+    /// Returns a plan without models. The KV budget is `engine.kv_bytes`; 0 means the default on
     /// the CPU, and no limit on a CUDA device until [`no_more_than`](Self::no_more_than) sets one.
     ///
     /// # Errors
     /// Returns an error if a CUDA device does not report its free memory.
-    pub(crate) fn new(compute: &Compute, config: &EngineConfig) -> Result<Self, Error> {
+    pub(crate) fn new(compute: &Compute, config: &Config) -> Result<Self, Error> {
         let available = match compute.free_bytes()? {
             Some(bytes) => Some(bytes as u64),
             None => available(),
         };
         Ok(Self {
             models: Vec::new(),
-            kv: match config.kv_bytes {
+            kv: match config.engine.kv_bytes {
                 0 if !compute.is_cpu() => OPEN,
-                _ => config.kv_budget() as u64,
+                _ => config.engine.kv_budget() as u64,
             },
             available,
             device: compute.to_string(),
+            arithmetic: config.models.compute.on(compute),
             lends: compute.is_cpu(),
         })
     }
@@ -172,12 +175,9 @@ impl MemoryPlan {
 
 /// Describes the number type that most of the model's weights have in memory.
 pub(crate) fn kept_as(weights: &Weights, precision: Precision) -> String {
-    let dtype = match precision {
-        Precision {
-            weights: WeightType::Auto,
-            compute: ComputeType::Bf16,
-        } => WeightType::Bf16,
-        other => other.weights,
+    let dtype = match precision.weights {
+        WeightType::Auto if precision.compute.is_bf16() => WeightType::Bf16,
+        other => other,
     };
     let Some(stored) = weights.main_encoding() else {
         return dtype.to_string();
@@ -228,6 +228,7 @@ mod tests {
             kv: 0,
             available: None,
             device: "cpu".into(),
+            arithmetic: ComputeType::Auto,
             lends: true,
         }
     }

@@ -108,6 +108,8 @@ fn rounded_weights_are_another_run() {
     assert!(pairs != identity(WeightType::Bf16) && pairs != tiles);
     let fastest = rounded(ComputeType::Bf16);
     assert!(fastest == pairs || fastest == tiles);
+    // With dtype auto, an embedding of its own keeps the checkpoint's numbers.
+    assert_ne!(pairs, identity_of(WeightType::Auto, ComputeType::Bf16Pairs));
 }
 
 #[test]

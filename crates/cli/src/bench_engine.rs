@@ -48,7 +48,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     let rates = ceilings.map_err(beamgen::Error::from)?;
     // Without the reset, the peak memory would include the buffers of the bandwidth measurement.
     forget_peak_rss();
-    let (dtype, compute) = (config.models.dtype, config.models.compute);
+    let dtype = config.models.dtype;
     let builder = download::attach(settings::builder(config)?)?;
     let mut bench = EngineBench::open(builder, longest, args.random)?;
     let rates = Ceilings {
@@ -57,10 +57,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     };
     let types = Types {
         dtype,
-        compute: match rates.card {
-            None => compute.on_this_processor(),
-            Some(_) => compute,
-        },
+        compute: bench.arithmetic,
     };
     output::notes(bench.notes());
     if args.profile && rates.card.is_some() {

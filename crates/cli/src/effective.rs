@@ -114,10 +114,9 @@ fn numbers(config: &Config, plan: &MemoryPlan) -> String {
         (KvType::Auto, _) => "as the weights".to_owned(),
         (kv, _) => kv.to_string(),
     };
-    let arithmetic = match config.models.compute {
-        compute if !compute.is_bf16() => String::new(),
-        compute if plan.device == "cpu" => format!("; arithmetic: {}", compute.on_this_processor()),
-        compute => format!("; arithmetic: {compute}"),
+    let arithmetic = match plan.arithmetic {
+        compute if compute.is_bf16() => format!("; arithmetic: {compute}"),
+        _ => String::new(),
     };
     format!(
         "weights: {}{arithmetic}; keys and values: {kv}; device: {}",

@@ -4,7 +4,7 @@ use beamgen_kernels::{Isa, IsaLevel};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantNames};
 
-use crate::{Error, UnknownName, WeightType};
+use crate::{Compute, Error, UnknownName, WeightType};
 
 /// The arithmetic of matrices whose weights are floats. Matrices in quantised blocks multiply bytes
 /// in any case, and all sums are float32.
@@ -42,10 +42,12 @@ impl ComputeType {
         matches!(self, Self::Bf16 | Self::Bf16Pairs | Self::Bf16Tiles)
     }
 
-    /// Returns the order of sums that this machine uses for `Bf16`, and all other types unchanged.
+    /// Returns the type with which `device` multiplies: on the CPU, the order of sums that this
+    /// processor uses for `Bf16`. All other types stay as they are.
     #[must_use]
-    pub fn on_this_processor(self) -> Self {
+    pub fn on(self, device: &Compute) -> Self {
         match self {
+            other if !device.is_cpu() => other,
             Self::Bf16 if Isa::detect().level() == IsaLevel::Amx => Self::Bf16Tiles,
             Self::Bf16 => Self::Bf16Pairs,
             other => other,
@@ -86,6 +88,13 @@ impl Precision {
                 );
                 Err(Error::setting("compute", reason))
             }
+            (compute, WeightType::Int8) if compute.is_bf16() => {
+                let reason = format!(
+                    "{compute} would change nothing, because dtype int8 multiplies bytes: use dtype bf16 or auto, or \
+                     leave compute out"
+                );
+                Err(Error::setting("compute", reason))
+            }
             _ => Ok(()),
         }
     }
@@ -114,7 +123,7 @@ mod tests {
         for (weights, allowed) in [
             (WeightType::Auto, true),
             (WeightType::Bf16, true),
-            (WeightType::Int8, true),
+            (WeightType::Int8, false),
             (WeightType::F32, false),
             (WeightType::F16, false),
         ] {

@@ -156,7 +156,7 @@ fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
     let dir = tempfile::tempdir().unwrap();
     let mut config = pair.config().unwrap();
     config.models.dtype = dtype;
-    let mut plan = MemoryPlan::new(&Compute::Cpu, &config.engine).unwrap();
+    let mut plan = MemoryPlan::new(&Compute::Cpu, &config).unwrap();
     let mut download = 0;
     for (role, name) in [("generator", &pair.generator), ("prm", &pair.prm)] {
         let model = known(name);

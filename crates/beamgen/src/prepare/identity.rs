@@ -75,15 +75,11 @@ impl Prepared {
         // On the CPU, the types left out here keep the checkpoint's values exactly; all others
         // round. A CUDA device also rounds activations to the type of the weights.
         let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
-        let (cpu, compute) = (self.memory.compute.is_cpu(), self.config.models.compute);
-        if compute.is_bf16() {
-            // Sums have another order in each of the CPU's types.
-            let name = if cpu {
-                compute.on_this_processor()
-            } else {
-                compute
-            };
-            models.insert("compute".into(), name.to_string().into());
+        let (cpu, arithmetic) = (self.memory.compute.is_cpu(), self.memory.plan.arithmetic);
+        // Sums have another order in each of the CPU's types. `dtype` stays in the identity, too:
+        // it also rounds an embedding that no product shares.
+        if arithmetic.is_bf16() {
+            models.insert("compute".into(), arithmetic.to_string().into());
         }
         if dtype != WeightType::Auto && !(cpu && dtype == WeightType::F32) {
             models.insert("dtype".into(), dtype.to_string().into());
@@ -93,7 +89,7 @@ impl Prepared {
         }
         // A CUDA device adds in another order, and by default stores keys and values with fewer
         // bits.
-        if !self.memory.compute.is_cpu() {
+        if !cpu {
             models.insert("device".into(), "cuda".into());
         }
         Ok(models)

@@ -96,7 +96,7 @@ pub(super) fn plan(
     compute: &Compute,
     opened: &Opened<'_>,
 ) -> Result<MemoryPlan, Error> {
-    let mut plan = MemoryPlan::new(compute, &config.engine)?;
+    let mut plan = MemoryPlan::new(compute, config)?;
     let needs = |role: &str, model: &OpenedModel, read| needs(role, model, config, compute, read);
     // The generator must be first: `MemoryPlan::fit` gives the first model the rest.
     if let Some(generator) = opened.generator {

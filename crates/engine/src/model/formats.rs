@@ -3,14 +3,14 @@
 use beamgen_kernels::WeightFormat;
 
 use crate::weights::View;
-use crate::{ComputeType, Precision, WeightType};
+use crate::{Compute, ComputeType, Precision, WeightType};
 
 impl Precision {
     /// The format of a matrix that multiplies, with `inputs` columns. Its rows come from the
     /// tensors in `views`.
     pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
         let format = self.weights.format(inputs, views);
-        match self.compute.on_this_processor() {
+        match self.compute.on(&Compute::Cpu) {
             _ if format.is_blocks() => format,
             ComputeType::Bf16Pairs => WeightFormat::Bf16Pairs,
             ComputeType::Bf16Tiles => WeightFormat::Bf16Tiles,

@@ -286,6 +286,27 @@ fn bf16_arithmetic_errs_as_much_as_rounded_weights_do() {
     }
 }
 
+/// An embedding that is not also the head is only looked up, so bfloat16 arithmetic does not round
+/// it; `dtype bf16` does.
+#[test]
+fn an_embedding_of_its_own_is_rounded_by_dtype_alone() {
+    let config = ModelConfig {
+        tie_word_embeddings: false,
+        ..even_config()
+    };
+    let weights = Weights::from_tensors(random_weights(&config)).unwrap();
+    let model = |weights_as| {
+        let precision = Precision {
+            weights: weights_as,
+            ..PAIRS
+        };
+        logits(Model::from_weights(config.clone(), &weights, precision).unwrap())
+    };
+    let (auto, rounded) = (model(WeightType::Auto), model(WeightType::Bf16));
+    let error = relative_error(&auto, &rounded);
+    assert!(0.0 < error && error < 0.02, "{error}");
+}
+
 #[test]
 fn types_that_contradict_each_other_are_refused() {
     let precision = Precision {
