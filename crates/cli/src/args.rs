@@ -509,7 +509,8 @@ pub(crate) struct BenchEngineArgs {
     /// Show the time of each operation, next to the least that the machine needs
     ///
     /// The least time is that of the operation's bytes at the rate at which memory is read, or of
-    /// its arithmetic at the ceiling, whichever is longer. For the CPU only.
+    /// its arithmetic at the ceiling, whichever is longer. An operation can take less if the caches
+    /// hold its bytes, or if AMX multiplies int8. For the CPU only.
     #[arg(long)]
     pub profile: bool,
     #[command(flatten)]
