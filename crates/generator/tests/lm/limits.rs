@@ -147,8 +147,10 @@ fn what_is_behind_the_end_of_a_step_is_carried_on() {
         let (mut leftover, mut whole) = (0, 0);
         for search in [beam(24, 2, 4), best_of(48, 4)] {
             let mut generator = generator(4000, config.clone());
-            let (results, _) = solve(&mut generator, &search, problems(6));
+            let (results, summary) = solve(&mut generator, &search, problems(6));
             assert!(generator.engine().is_empty());
+            let (ran, least) = (summary.ledger.executed, summary.ledger.least);
+            assert_eq!(ran.generate, least.generate);
             for result in &results {
                 for (id, node) in result.tree.nodes().skip(1) {
                     let path = result.tree.path(id);

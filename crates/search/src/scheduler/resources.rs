@@ -133,12 +133,15 @@ impl ActiveProblem {
             let rest = unread(parent.tokens.len(), parent.thought);
             let (sampled, next) = (parent.sampled_tokens(), parent.parent);
             end = end.saturating_sub(rest);
-            self.need(cx.models.generator.flops(end, rest, logits));
+            // An empty step has no token to read. Only the last row before a sampled token gives
+            // logits.
+            if rest > 0 {
+                self.need(cx.models.generator.flops(end, rest, logits));
+                logits = 0;
+            }
             if sampled > 0 {
                 break;
             }
-            // Only the last row before a sampled token gives logits.
-            logits = if rest > 0 { 0 } else { logits };
             above = next.unwrap_or(ChainTree::ROOT);
         }
     }
