@@ -1,6 +1,7 @@
 //! Tests that the ledger counts the work that was done: a search generates and scores every token
 //! once, and reads no prefix again.
 
+use beamgen::StrategyKind;
 use serde_json::Value;
 
 use crate::run::Place;
@@ -50,6 +51,37 @@ fn every_token_is_generated_once_and_scored_once() {
             "scored"
         );
         assert!(scored < ledger("generated_tokens"), "twins are scored once");
+    }
+}
+
+/// Without prefixes that problems share, the models run exactly the operations that the chains and
+/// scores need, with any strategy.
+#[test]
+fn no_strategy_computes_what_it_need_not() {
+    let place = Place::new();
+    for kind in StrategyKind::ALL {
+        let out = place.run(&[
+            "solve",
+            "--json",
+            "--limit",
+            "3",
+            "-n",
+            "4",
+            "-m",
+            "2",
+            "--set",
+            "engine.prefix_cache=false",
+            "--strategy",
+            kind.name(),
+        ]);
+        let records = out.ok().json();
+        let ledger = &records.last().expect("a summary")["summary"]["ledger"];
+        let [executed, least] = ["executed_flops", "least_flops"].map(|key| ledger[key].as_u64());
+        assert_eq!(
+            executed.expect("operations"),
+            least.expect("operations"),
+            "{kind}"
+        );
     }
 }
 
