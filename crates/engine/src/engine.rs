@@ -365,7 +365,8 @@ impl Engine {
         let width = output.width(self.model.config());
         let mut data = std::mem::take(&mut self.spare);
         data.resize(wanted * width, 0.0);
-        self.read(items, output, wanted, To::Host(&mut data))?;
+        let computed = self.compute(items, output, wanted, To::Host(&mut data));
+        self.end(items, computed)?;
         Ok(Rows { width, data })
     }
 
@@ -378,7 +379,8 @@ impl Engine {
         output: Output,
     ) -> Result<usize, Error> {
         let wanted = self.begin(items, output)?;
-        self.read(items, output, wanted, To::Device)?;
+        let computed = self.compute(items, output, wanted, To::Device);
+        self.end(items, computed)?;
         Ok(wanted)
     }
 
@@ -407,16 +409,9 @@ impl Engine {
         Ok(wanted)
     }
 
-    /// Computes the wanted rows and lengthens the sequences. If a device fails, every sequence is as
-    /// before the call.
-    fn read(
-        &mut self,
-        items: &[Append<'_>],
-        output: Output,
-        wanted: usize,
-        to: To<'_>,
-    ) -> Result<(), Error> {
-        let computed = self.compute(items, output, wanted, to);
+    /// Ends a call after its passes: lengthens the sequences or, if a device failed, takes the pages
+    /// of the new tokens from them again.
+    fn end(&mut self, items: &[Append<'_>], computed: Result<(), Error>) -> Result<(), Error> {
         match computed {
             Ok(()) => self.lengthen(items),
             Err(_) => self.undo_pages(items),

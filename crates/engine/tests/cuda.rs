@@ -239,6 +239,58 @@ fn shared_prefixes_are_read_once_and_change_no_bit() {
     }
 }
 
+/// Appends tokens until the device fails, for `a_failed_pass_changes_no_sequence`.
+#[test]
+#[ignore = "needs an environment, so a_failed_pass_changes_no_sequence starts it in a process with one"]
+fn fails_in_a_pass() {
+    let compute = device().unwrap();
+    let config = tiny_config();
+    let model = model(&compute, &config, WeightType::F32);
+    let mut engine = engine(&model, |c| c.cuda_graphs = false);
+    let text = tokens(40, 1, &config);
+    let kept = engine.create();
+    append(&mut engine, kept, &text, Want::None);
+    let before = engine.kv().pages_used;
+    for _ in 0..2000 {
+        // The first two pages are found, and the third is new.
+        let seq = engine.create();
+        let item = Append {
+            seq,
+            tokens: &text,
+            want: Want::Last,
+        };
+        let failed = engine.forward(&[item], Output::Logits).is_err();
+        if failed {
+            assert_eq!(engine.len(seq), 0);
+            assert_eq!(engine.pages_needed(seq, 40), 3);
+            assert_eq!(engine.kv().pages_used, before);
+            println!("\nfailed and changed nothing");
+            return;
+        }
+        engine.free(seq);
+    }
+}
+
+/// A device fails in the middle of a call. The pages that were found, and the new ones, go back.
+#[test]
+fn a_failed_pass_changes_no_sequence() {
+    if device().is_none() {
+        return;
+    }
+    if beamgen_emulated_cuda::uses_real_device() {
+        skip(Missing::Gpu, "passes of a real device do not fail");
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "fails_in_a_pass", "--ignored", "--nocapture"])
+        .env("EMULATED_CUDA_ERROR", "cuLaunchKernel:2:2000")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("\nfailed and changed nothing"), "{text}");
+}
+
 /// Prints a hash of a tree's bits, and the note about lost features, for
 /// `graphs_that_fail_change_no_bit`.
 #[test]

@@ -193,9 +193,6 @@ pub fn kv_store(
     if slots.is_empty() {
         return;
     }
-    if slots.is_empty() {
-        return;
-    }
     // Keys are transposed, so each value goes to another cache line, which makes writing slow.
     let work = 100 * (slots.len() * width) as u64;
     let pages_per_slab = pages.pages_per_slab;

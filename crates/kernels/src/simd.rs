@@ -331,6 +331,8 @@ mod tests {
 
     use super::*;
     use crate::isa::Task;
+    use crate::kv::nearest_bf16;
+    use crate::testing::noise;
     use crate::{Isa, IsaLevel};
 
     struct Exp([f32; LANES]);
@@ -363,17 +365,23 @@ mod tests {
 
     #[test]
     fn pairs_are_multiplied_in_one_order() {
-        // Two bfloat16 in a word: multiples of 2^-9 from -0.5 on.
-        fn word(i: usize) -> [f32; 2] {
-            [i % 3 * 61 + i, i % 5 * 29 + i].map(|x| (x as f32 - 256.0) / 512.0)
+        fn pairs(seed: u64) -> [[f32; 2]; LANES] {
+            let numbers = noise(2 * LANES, seed);
+            from_fn(|i| [0, 1].map(|odd| nearest_bf16(numbers[2 * i + odd])))
         }
         fn packed(pair: [f32; 2]) -> f32 {
-            f32::from_bits(pair[0].to_bits() >> 16 | pair[1].to_bits() & !0xffff)
+            f32::from_bits(pair[0].to_bits() >> 16 | pair[1].to_bits())
         }
-        let (a, b): ([_; LANES], [_; LANES]) = (from_fn(word), from_fn(|i| word(100 - i)));
-        let sum: [f32; LANES] = from_fn(|i| (i as f32).exp() / 1e4);
-        let want: [f32; LANES] =
-            from_fn(|i| a[i][0].mul_add(b[i][0], a[i][1].mul_add(b[i][1], sum[i])));
+        let (a, b) = (pairs(1), pairs(2));
+        // Sums so large that each product is rounded.
+        let sum: [f32; LANES] = from_fn(|i| 1e4 / (3 + i) as f32);
+        let in_order = |first: usize| -> [f32; LANES] {
+            let last = 1 - first;
+            from_fn(|i| a[i][last].mul_add(b[i][last], a[i][first].mul_add(b[i][first], sum[i])))
+        };
+        // The second product of a pair comes first, and the numbers tell the orders apart.
+        let want = in_order(1);
+        assert_ne!(want, in_order(0));
         let task = || DotPairs([a.map(packed), b.map(packed), sum]);
         for isa in Isa::all() {
             assert_eq!(isa.run(task()), want, "{isa:?}");

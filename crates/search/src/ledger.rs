@@ -50,7 +50,8 @@ pub struct Ledger {
     pub executed: Flops,
     /// The fewest operations that give the same chains and scores, if each problem is solved by
     /// itself: its prompt, every token of a step that closed or paused and every scored token is
-    /// read once, and the last token of a chain not by the generator.
+    /// read once, but the generator does not read the last sampled token of a chain, or tokens that
+    /// close a thought after it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub least: Flops,
     /// The different chains that continued.

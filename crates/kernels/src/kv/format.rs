@@ -174,8 +174,8 @@ fn scatter<T: Number>(to: &mut [T], first: usize, step: usize, from: impl Iterat
     }
 }
 
-/// Rounds to bfloat16 (ties to even). Numbers below [`TINY`] become 0, see [`Simd::dot_pairs`](crate::simd::Simd::dot_pairs).
-/// There are no branches, so that the compiler rounds many numbers at a time.
+/// Rounds to bfloat16 (ties to even). Numbers below [`TINY`] become 0. There are no branches, so that
+/// the compiler rounds many numbers at a time.
 #[inline(always)]
 pub(crate) fn nearest_bf16(x: f32) -> f32 {
     const QUIET: u32 = 0x40_0000;

@@ -49,7 +49,7 @@ pub struct Summary {
     /// The total cost of all rows. A forward pass counts once for each problem in its batch. The peak memory is the
     /// largest of any row.
     pub ledger: Spent,
-    /// The operations that the models ran, as a multiple of the fewest for each problem alone; `None`
+    /// The operations that the models ran, as a multiple of the fewest operations for each problem alone; `None`
     /// if those of a model are unknown, or rows of an earlier version do not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub excess: Option<f64>,

@@ -10,16 +10,16 @@ use crate::tree::{ChainTree, NodeId, State};
 
 /// Tokens of a step that were not charged yet.
 #[derive(Clone, Copy)]
-struct New {
-    tokens: usize,
-    /// Those that were sampled. The others close a thought at its limit.
+struct NewTokens {
+    count: usize,
+    /// The number of sampled tokens. The others close a thought at its limit.
     sampled: usize,
 }
 
-impl New {
+impl NewTokens {
     fn sampled(tokens: usize) -> Self {
         Self {
-            tokens,
+            count: tokens,
             sampled: tokens,
         }
     }
@@ -53,7 +53,7 @@ impl ActiveProblem {
             let sampled = cx.models.generator.release(chain);
             let known = self.tree.node(node);
             let above = known.parent.unwrap_or(ChainTree::ROOT);
-            let new = New::sampled(sampled.saturating_sub(known.sampled_tokens()));
+            let new = NewTokens::sampled(sampled.saturating_sub(known.sampled_tokens()));
             self.charge_after(above, known.tokens.len(), new, cx);
             self.steps.dropped.push(chain);
         }
@@ -66,10 +66,10 @@ impl ActiveProblem {
         };
         let unfinished = cx.models.generator.release(step.chain);
         if let Some(step) = &step.step {
-            self.charge_after(node, 0, New::sampled(step.sampled()), cx);
+            self.charge_after(node, 0, NewTokens::sampled(step.sampled()), cx);
         } else {
             self.steps.ahead -= 1;
-            self.charge_after(node, 0, New::sampled(unfinished), cx);
+            self.charge_after(node, 0, NewTokens::sampled(unfinished), cx);
             self.steps.dropped.push(step.chain);
         }
     }
@@ -81,8 +81,8 @@ impl ActiveProblem {
         let known = self.tree.node(node);
         let above = known.parent.unwrap_or(ChainTree::ROOT);
         let (billed, charged) = (known.tokens.len(), known.thought.unwrap_or_default());
-        let new = New {
-            tokens: step.tokens.len().saturating_sub(billed),
+        let new = NewTokens {
+            count: step.tokens.len().saturating_sub(billed),
             sampled: step.sampled().saturating_sub(known.sampled_tokens()),
         };
         self.charge_after(above, billed, new, cx);
@@ -98,29 +98,29 @@ impl ActiveProblem {
     }
 
     /// Charges new tokens of a step that follows the step `above`, after `billed` ones.
-    fn charge_after(&mut self, above: NodeId, billed: usize, new: New, cx: &Context<'_, '_>) {
+    fn charge_after(&mut self, above: NodeId, billed: usize, new: NewTokens, cx: &Context<'_, '_>) {
         self.bill.ledger.generated_tokens += new.sampled as u64;
         self.bill.generated += new.sampled as u64;
         let before = self.bill.prompt_tokens + self.tree.token_count(above) + billed;
-        self.charge_flops(cx.models.generator.flops(before, new.tokens, new.sampled));
+        self.charge_flops(cx.models.generator.flops(before, new.count, new.sampled));
     }
 
     /// Counts the operations without which the new tokens of a step would not exist. The last sampled
     /// token and those that close a thought after it are not read for the step itself, but for the
     /// first of its children that samples.
-    fn need_step(&mut self, node: NodeId, step: &StepOutput, new: New, cx: &Context<'_, '_>) {
+    fn need_step(&mut self, node: NodeId, step: &StepOutput, new: NewTokens, cx: &Context<'_, '_>) {
         let known = self.tree.node(node);
         let mut above = known.parent.unwrap_or(ChainTree::ROOT);
         let mut end = self.bill.prompt_tokens + self.tree.token_count(above);
-        let was = known.tokens.len() - unread(known.tokens.len(), known.thought);
-        let is = step.tokens.len() - unread(step.tokens.len(), step.thought);
+        let read_before = known.tokens.len() - unread(known.tokens.len(), known.thought);
+        let read = step.tokens.len() - unread(step.tokens.len(), step.thought);
         // The token before the first one is counted below.
         let logits = match known.tokens.len() {
             0 => new.sampled.saturating_sub(1),
             _ => new.sampled,
         };
-        let read = is.saturating_sub(was);
-        self.need(cx.models.generator.flops(end + was, read, logits));
+        let rows = read.saturating_sub(read_before);
+        self.need(cx.models.generator.flops(end + read_before, rows, logits));
         if step.sampled() == 0 {
             return;
         }
