@@ -375,13 +375,15 @@ mod tests {
         let (a, b) = (pairs(1), pairs(2));
         // Sums so large that each product is rounded.
         let sum: [f32; LANES] = from_fn(|i| 1e4 / (3 + i) as f32);
-        let in_order = |first: usize| -> [f32; LANES] {
-            let last = 1 - first;
-            from_fn(|i| a[i][last].mul_add(b[i][last], a[i][first].mul_add(b[i][first], sum[i])))
-        };
         // The second product of a pair comes first, and the numbers tell the orders apart.
-        let want = in_order(1);
-        assert_ne!(want, in_order(0));
+        let [want, other]: [[f32; LANES]; 2] = [1, 0].map(|first| {
+            from_fn(|i| {
+                let last = 1 - first;
+                let sum = a[i][first].mul_add(b[i][first], sum[i]);
+                a[i][last].mul_add(b[i][last], sum)
+            })
+        });
+        assert_ne!(want, other);
         let task = || DotPairs([a.map(packed), b.map(packed), sum]);
         for isa in Isa::all() {
             assert_eq!(isa.run(task()), want, "{isa:?}");
